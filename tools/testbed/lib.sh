@@ -1,0 +1,333 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The bench's cache: a folder of finished, never changed results, each named by its step and by a
+# hash of everything that went into it. A result is built under a temporary name and renamed when
+# complete, so what has its final name is whole, and runs only ever read.
+
+BED=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+PROJECT=$(cd "$BED/../.." && pwd -P)
+CACHE=${KVM_VPMU_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kvm-vpmu}
+SUITE=trixie
+
+# The statuses that COMMAND's own can't be told from by number; a message always goes with them.
+# shellcheck disable=SC2034 # for those that source this
+{
+	ST_KERNEL=123
+	ST_TIMEOUT=124
+	ST_BENCH=125
+}
+
+say() {
+	echo "${0##*/}: $*" >&2
+}
+
+die() {
+	say "$@"
+	exit "$ST_BENCH"
+}
+
+# What a list file names, one per line
+list() {
+	sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$1"
+}
+
+key_of() {
+	sha256sum | cut -c1-16
+}
+
+cache_dir() {
+	case $CACHE in
+	/*/*) ;;
+	*) die "KVM_VPMU_CACHE must be an absolute path below some directory, not '$CACHE'" ;;
+	esac
+	mkdir -p "$CACHE/tmp" "$CACHE/log" || die "can't make the cache folder $CACHE"
+	CACHE=$(cd "$CACHE" && pwd -P)
+}
+
+# ---- what the build machine must have
+
+missing_packages() {
+	local package
+	for package in $(list "$BED/packages"); do
+		dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || echo "$package"
+	done
+}
+
+# Debian 12's first keyring didn't know Debian 13's keys yet
+keyring_is_old() {
+	! ls /usr/share/keyrings/debian-archive-"$SUITE"-* >/dev/null 2>&1
+}
+
+check_machine() {
+	local missing
+	[ "$(id -u)" = 0 ] || die "must run as root (mounts, chroot)"
+	[ "$(uname -m)" = x86_64 ] || die "needs an x86-64 build machine"
+	missing=$(missing_packages | tr '\n' ' ')
+	[ -z "$missing" ] || die "missing packages: $missing- run $BED/setup first"
+	unshare --mount true 2>/dev/null || die "this machine doesn't allow mount namespaces (CAP_SYS_ADMIN)"
+}
+
+# The machine's own Debian mirror. Other archives and the security one are no mirror of $SUITE.
+mirror() {
+	# shellcheck disable=SC2016 # apt expands these
+	apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)' 'Created-By: Packages' |
+		sed -n 's/^Debian|Debian|main|//p' | head -n 1
+}
+
+# ---- the steps: title_X what is shown; key_X a hash of what goes in; step_X builds into $1
+
+in_root() {
+	local root
+	root=$(entry root)
+	unshare --mount --propagation private -- "$BED/ns" "$root" "$@"
+}
+
+title_root() { echo "Making the Debian $SUITE root"; }
+key_root() {
+	{
+		echo "1 $SUITE"
+		list "$BED/root-packages" | sort
+	} | key_of
+}
+step_root() {
+	local out=$1 mirror
+	mirror=$(mirror)
+	if [ -z "$mirror" ]; then
+		echo "error: apt knows no Debian mirror yet: run $BED/setup (or apt-get update)"
+		return 1
+	fi
+	if keyring_is_old; then
+		echo "error: debian-archive-keyring is too old to know $SUITE's keys: run $BED/setup to upgrade it"
+		return 1
+	fi
+	# Proxies and the like of this machine hold for the root's downloads too.
+	apt-config dump --format '%F "%v";%n' Acquire |
+		grep -E '^Acquire::(https?::|Retries|Check-|ForceIPv)' >"$out.apt" || true
+	# shellcheck disable=SC2016 # the hook's own $1
+	mmdebstrap --variant=apt --format=directory --aptopt="$out.apt" \
+		--include="$(list "$BED/root-packages" | paste -sd,)" \
+		--customize-hook='chroot "$1" sh -c "cd /usr/src && apt-get source --download-only qemu"' \
+		"$SUITE" "$out" "deb $mirror $SUITE main" "deb-src $mirror $SUITE main"
+	rm -f "$out.apt"
+}
+
+# The source package has no firmware; its build system asks for the files all the same.
+QEMU_EMPTY='aarch64-code arm-code arm-vars i386-code i386-secure-code i386-vars loongarch64-code
+	loongarch64-vars riscv-code riscv-vars x86_64-code x86_64-secure-code'
+QEMU_CONFIGURE='--target-list=x86_64-softmmu --without-default-features --enable-system --enable-tcg
+	--enable-kvm --enable-virtfs --enable-attr --enable-cap-ng --enable-pixman --enable-fdt=system
+	--disable-install-blobs'
+
+qemu_patches() {
+	find "$PROJECT/qemu-patch/tcg" -maxdepth 1 -name '*.patch' 2>/dev/null | LC_ALL=C sort
+}
+
+title_qemu() { echo "Building the emulator"; }
+key_qemu() {
+	local patch
+	{
+		echo "1 $(key_root) $QEMU_CONFIGURE"
+		qemu_patches | while read -r patch; do
+			echo "${patch##*/}"
+			cat "$patch"
+		done
+	} | key_of
+}
+step_qemu() {
+	local out=$1 build=$1.build
+	mkdir -p "$build/patches" "$CACHE/ccache" "$out"
+	qemu_patches | while read -r patch; do
+		cp "$patch" "$build/patches/"
+	done
+	# The same build path each time: with it, a changed patch recompiles only what it touches.
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --rw "$build" /build --rw "$CACHE/ccache" /ccache --rw "$out" /out -- \
+		env EMPTY="$QEMU_EMPTY" CONFIGURE="$QEMU_CONFIGURE" CCACHE_DIR=/ccache CCACHE_MAXSIZE=1G sh -euc '
+		cd /build
+		mkdir src
+		tar -xf /usr/src/qemu_*.orig.tar.xz -C src --strip-components=1
+		for f in $EMPTY; do
+			: >"src/pc-bios/edk2-$f.fd.bz2"
+		done
+		for p in patches/*.patch; do
+			[ -e "$p" ] || continue
+			echo "patch: ${p##*/}"
+			patch -d src -p1 --forward --no-backup-if-mismatch <"$p"
+		done
+		mkdir b
+		cd b
+		../src/configure --cc="ccache gcc" $CONFIGURE
+		ninja qemu-system-x86_64
+		strip -g -o /out/qemu-system-x86_64 qemu-system-x86_64
+	'
+	rm -rf "$build"
+}
+
+# The full version of the root's kernel for a short one (6.12)
+kernel_version() {
+	local dir
+	for dir in "$(entry root)/lib/modules/$1".*-amd64; do
+		[ -d "$dir" ] && echo "${dir##*/}"
+	done | sort -V | tail -n 1
+}
+
+# Each kernel the root has gets an initramfs: a guest may run another one than its host.
+title_initramfs() { echo "Making the initramfs"; }
+key_initramfs() {
+	{
+		echo "1 $(key_root)"
+		cat "$BED/machine/"{early-init,init,trouble,vpmu-guest}
+	} | key_of
+}
+step_initramfs() {
+	local out=$1
+	mkdir -p "$out"
+	# Modules go in uncompressed: unpacking xz under emulation takes longer than reading it.
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --ro "$BED/machine" /machine --rw "$out" /out -- sh -euc '
+		for v in $(ls /lib/modules); do
+			rm -rf /tmp/i
+			mkdir -p /tmp/i/bin /tmp/i/modules /tmp/i/proc /tmp/i/dev /tmp/i/lower /tmp/i/rw /tmp/i/new
+			cp /bin/busybox /tmp/i/bin/
+			cp /machine/early-init /tmp/i/init
+			cp /machine/init /tmp/i/stage2
+			cp /machine/trouble /machine/vpmu-guest /tmp/i/
+			for m in 9p 9pnet_virtio overlay; do
+				modprobe -S "$v" --show-depends "$m"
+			done | sed -n "s/^insmod //p" | awk "!seen[\$1]++ { print \$1 }" | while read -r ko; do
+				name=$(basename "${ko%.xz}")
+				xz -dc "$ko" >"/tmp/i/modules/$name"
+				echo "$name" >>/tmp/i/modules/order
+			done
+			(cd /tmp/i && find . | cpio -o -H newc --quiet) >"/out/$v"
+		done
+	'
+}
+
+# Build a copy of the sources, and name the result by what the copy holds: the tree may change meanwhile.
+module_sources() {
+	(
+		cd "$PROJECT"
+		find kmod include -type f ! -name '*.o' ! -name '*.ko' ! -name '*.mod' ! -name '*.mod.c' ! -name '.*' \
+			! -name modules.order ! -name Module.symvers -print0 2>/dev/null | LC_ALL=C sort -z
+	)
+}
+
+title_module() { echo "Building kvm_vpmu.ko"; }
+key_module() {
+	{
+		echo "1 $(key_root)"
+		module_sources | (cd "$PROJECT" && xargs -0 -r sha256sum)
+	} | key_of
+}
+step_module() {
+	local out=$1 build=$1.build
+	if [ ! -e "$PROJECT/kmod/Kbuild" ] && [ ! -e "$PROJECT/kmod/Makefile" ]; then
+		echo "error: $PROJECT/kmod has no module to build (--no-module runs without)"
+		return 1
+	fi
+	mkdir -p "$build" "$out"
+	module_sources | (cd "$PROJECT" && xargs -0 -r cp --parents -t "$build")
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --rw "$build" /build --rw "$out" /out -- sh -euc '
+		for v in $(ls /lib/modules); do
+			rm -rf /tmp/m
+			cp -r /build /tmp/m
+			make -C "/usr/src/linux-headers-$v" M=/tmp/m/kmod modules
+			mkdir "/out/$v"
+			cp /tmp/m/kmod/kvm_vpmu.ko "/out/$v/"
+		done
+	'
+	rm -rf "$build"
+}
+
+# ---- building what is missing
+
+# The place of a step's result for the inputs as they are now
+entry() {
+	local var=ENTRY_$1
+	# A run sees one state of the sources, even when they change under it.
+	[ -n "${!var:-}" ] || printf -v "$var" '%s' "$CACHE/$1-$("key_$1")"
+	echo "${!var}"
+}
+
+# Build those of the steps that are missing. Must be called plainly, never in a condition: there bash
+# would ignore set -e in the steps.
+ensure() {
+	local step missing=() done=0
+	for step in "$@"; do
+		entry "$step" >/dev/null
+		printf -v "ENTRY_$step" '%s' "$(entry "$step")"
+		[ -e "$(entry "$step")" ] || missing+=("$step")
+	done
+	if [ ${#missing[@]} -gt 0 ]; then
+		exec 8>"$CACHE/lock"
+		if ! flock -n 8; then
+			say "waiting for another build in $CACHE"
+			flock 8
+		fi
+		# Whoever holds the lock is the only builder: what lies here is of one that was killed.
+		rm -rf "$CACHE/tmp"
+		mkdir -p "$CACHE/tmp"
+		for step in "${missing[@]}"; do
+			done=$((done + 1))
+			[ -e "$(entry "$step")" ] || build_step "$step" "[$done/${#missing[@]}]"
+		done
+		exec 8>&-
+	fi
+	for step in "$@"; do
+		touch -c "$(entry "$step")"
+	done
+}
+
+build_step() {
+	local step=$1 mark=$2 to tmp log title pid start=$SECONDS shown=0 size=0
+	to=$(entry "$step")
+	tmp=$CACHE/tmp/${to##*/}
+	log=$CACHE/log/$step.log
+	title=$("title_$step")
+	(
+		set -euo pipefail
+		"step_$step" "$tmp"
+	) >"$log" 2>&1 </dev/null 8>&- &
+	pid=$!
+	# shellcheck disable=SC2064 # this step's process
+	trap "kill $pid 2>/dev/null; exit $ST_BENCH" INT TERM
+	[ -t 2 ] || echo "$mark $title ..." >&2
+	while kill -0 "$pid" 2>/dev/null; do
+		if [ -t 2 ] && [ "$SECONDS" -ge "$shown" ]; then
+			[ $((SECONDS - start)) -lt 3 ] || size=$(size_of "$CACHE/tmp")
+			printf '\r%s %s ... %d s, %s\033[K' "$mark" "$title" $((SECONDS - start)) "$size" >&2
+			shown=$((SECONDS + 2))
+		fi
+		sleep 0.2
+	done
+	trap - INT TERM
+	if ! wait "$pid"; then
+		[ ! -t 2 ] || echo >&2
+		say "$title failed, the end of $log:"
+		tail -n 25 "$log" >&2
+		exit "$ST_BENCH"
+	fi
+	mv "$tmp" "$to"
+	[ ! -t 2 ] || printf '\r' >&2
+	printf '%s %s ... %d s, %s' "$mark" "$title" $((SECONDS - start)) "$(size_of "$to")" >&2
+	[ ! -t 2 ] || printf '\033[K' >&2
+	echo >&2
+	forget_old "$step"
+}
+
+size_of() {
+	du -sm "$1" 2>/dev/null | cut -f1 | sed 's/$/ MB/'
+}
+
+# Keep the two results of a step that were used last, and all that were used today: several
+# checkouts may share the cache, and a run may still be using its own.
+forget_old() {
+	local old
+	# shellcheck disable=SC2012 # names are our own
+	ls -1dt "$CACHE/$1"-* | tail -n +3 | while read -r old; do
+		[ -z "$(find "$old" -maxdepth 0 -mmin +1440)" ] || rm -rf "$old"
+	done
+}
