@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Accesses to PMU registers, by the guest (trapped) and by userspace
+ * (KVM_GET_MSRS, KVM_SET_MSRS).
+ */
+#include "compat/compat.h"
+#include "vpmu.h"
+
+bool access_valid(struct vpmu_vcpu *vv, u32 msr)
+{
+	return guest_decode(&vv->guest, msr).kind != GUEST_REG_NONE;
+}
+
+static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (switch_sync(vv, i))
+		switch_arm(vv, i, false);
+	local_irq_restore(flags);
+	return vv->guest.value[i];
+}
+
+static u64 read_status(struct vpmu_vcpu *vv)
+{
+	unsigned int i;
+
+	/* An overflow that asks for no interrupt is seen only by looking. */
+	for (i = 0; i < vv->guest.nr; i++)
+		read_counter(vv, i);
+	return vv->guest.status;
+}
+
+int access_read(struct vpmu_vcpu *vv, u32 msr, u64 *data)
+{
+	struct guest_reg reg = guest_decode(&vv->guest, msr);
+
+	switch (reg.kind) {
+	case GUEST_REG_SELECT:
+		*data = vv->guest.select[reg.index];
+		return 0;
+	case GUEST_REG_COUNTER:
+		*data = read_counter(vv, reg.index);
+		return 0;
+	case GUEST_REG_STATUS:
+		*data = read_status(vv);
+		return 0;
+	case GUEST_REG_CONTROL:
+		*data = vv->guest.control;
+		return 0;
+	case GUEST_REG_STATUS_CLEAR:
+	case GUEST_REG_STATUS_SET:
+		*data = 0;
+		return 0;
+	case GUEST_REG_NONE:
+		break;
+	}
+	return 1;
+}
+
+int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
+{
+	const struct kvm_vcpu *vcpu = vv->vcpu;
+
+	/*
+	 * SVM checks this before the intercept (APM vol. 2, "Instruction
+	 * Intercepts"), the emulator doesn't.
+	 */
+	if (!(vcpu->arch.cr4 & X86_CR4_PCE) && (vcpu->arch.cr0 & X86_CR0_PE) &&
+	    compat_get_cpl(vv->vcpu))
+		return 1;
+	if (!guest_rdpmc_valid(&vv->guest, index))
+		return 1;
+	*data = read_counter(vv, index);
+	return 0;
+}
+
+static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
+			  bool emulating)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	/* What the counter did until now is over, an overflow included. */
+	switch_sync(vv, i);
+	vv->guest.value[i] = data & VPMU_COUNTER_MASK;
+	switch_arm(vv, i, emulating);
+	local_irq_restore(flags);
+}
+
+static void write_select(struct vpmu_vcpu *vv, unsigned int i, u64 data,
+			 bool emulating)
+{
+	unsigned long flags;
+
+	data = guest_select_bits(data);
+	if (data == vv->guest.select[i])
+		return;
+
+	local_irq_save(flags);
+	switch_stop(vv, i);
+	vv->guest.select[i] = data;
+	if (guest_counting(&vv->guest, i))
+		switch_start(vv, i, emulating);
+	local_irq_restore(flags);
+}
+
+static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
+{
+	unsigned long flags;
+	unsigned int i;
+
+	local_irq_save(flags);
+	vv->guest.control = data & guest_counter_mask(&vv->guest);
+	for (i = 0; i < vv->guest.nr; i++) {
+		if (guest_counting(&vv->guest, i))
+			switch_start(vv, i, emulating);
+		else
+			switch_stop(vv, i);
+	}
+	local_irq_restore(flags);
+}
+
+/*
+ * AMD CPUs ignore writes to reserved bits and to read-only registers (PPR for
+ * family 19h, "Core Performance Monitor Counters").
+ */
+int access_write(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_initiated)
+{
+	struct guest_reg reg = guest_decode(&vv->guest, msr);
+	u64 mask = guest_counter_mask(&vv->guest);
+
+	switch (reg.kind) {
+	case GUEST_REG_SELECT:
+		write_select(vv, reg.index, data, !host_initiated);
+		return 0;
+	case GUEST_REG_COUNTER:
+		write_counter(vv, reg.index, data, !host_initiated);
+		return 0;
+	case GUEST_REG_CONTROL:
+		write_control(vv, data, !host_initiated);
+		return 0;
+	case GUEST_REG_STATUS:
+		if (host_initiated)
+			vv->guest.status = data & mask;
+		return 0;
+	case GUEST_REG_STATUS_CLEAR:
+		read_status(vv);
+		/* Userspace that restores all registers must not undo STATUS. */
+		if (!host_initiated)
+			vv->guest.status &= ~data;
+		return 0;
+	case GUEST_REG_STATUS_SET:
+		if (!host_initiated)
+			vv->guest.status |= data & mask;
+		return 0;
+	case GUEST_REG_NONE:
+		break;
+	}
+	return 1;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Arithmetic of one guest counter that runs on a physical one.
+ *
+ * A physical counter differs from what the guest's counter must read:
+ *
+ *  - hardware counts things that the guest didn't do: AMD CPUs count each
+ *    VMRUN in guest context, as one retired instruction and one retired
+ *    branch at the guest's privilege level (Linux commit 89126fa4 in
+ *    kvm-unit-tests, "x86: pmu: Improve instruction and branches events
+ *    verification");
+ *  - the guest did things that hardware didn't count: instructions that
+ *    exited and were completed by KVM.
+ *
+ * Both are tallied per vCPU and privilege level, whatever is being counted,
+ * and each counter remembers the tally at its last synchronization.  So the
+ * hot paths touch no counter and no MSR.
+ *
+ * This file is pure arithmetic and is compiled in user space too.
+ */
+#ifndef VPMU_COUNT_H
+#define VPMU_COUNT_H
+
+#include "types.h"
+
+/* Width of AMD's counters (APM vol. 2, "Performance Counter MSRs"). */
+#define VPMU_COUNTER_BITS	48
+#define VPMU_COUNTER_MASK	(BIT_ULL(VPMU_COUNTER_BITS) - 1)
+
+/* The most counters that any supported PMU has. */
+#define VPMU_MAX_COUNTERS	6
+
+/* Whether an event is touched by VM entries and by emulation. */
+enum vpmu_class {
+	VPMU_SPECULATIVE,	/* neither: cycles, cache, TLB ... */
+	VPMU_INSTRUCTION,	/* retired instructions */
+	VPMU_BRANCH,		/* retired branches */
+	VPMU_NR_CLASSES
+};
+
+/* Privilege levels that event selects can tell apart. */
+#define VPMU_KERNEL		0	/* CPL 0 */
+#define VPMU_USER		1	/* any other CPL */
+#define VPMU_NR_LEVELS		2
+
+/* Bits of vpmu_filter: the levels a counter counts in. */
+#define VPMU_IN_KERNEL		BIT(VPMU_KERNEL)
+#define VPMU_IN_USER		BIT(VPMU_USER)
+
+struct vpmu_tally {
+	/* VM entries, by the guest's level; 0 where hardware doesn't count them. */
+	u64 entries[VPMU_NR_LEVELS];
+	/* Instructions and branches completed by KVM; [VPMU_SPECULATIVE] stays 0. */
+	u64 emulated[VPMU_NR_CLASSES][VPMU_NR_LEVELS];
+};
+
+/**
+ * struct vpmu_count - one guest counter on a physical counter
+ * @class: how the tallies touch it
+ * @filter: mask of VPMU_IN_KERNEL and VPMU_IN_USER
+ * @hw: the physical counter at the last synchronization
+ * @entries: the tally of VM entries then, in @filter
+ * @emulated: the tally of emulated events of @class then, in @filter
+ * @ahead: physical minus guest value then; never positive right after
+ *	arming, and made so that it is never negative once the guest runs:
+ *	a physical counter that lags would overflow too late, one that leads
+ *	only causes an NMI that is found to be early
+ */
+struct vpmu_count {
+	enum vpmu_class class;
+	unsigned int filter;
+	u64 hw;
+	u64 entries;
+	u64 emulated;
+	s64 ahead;
+};
+
+static inline u64 vpmu_sum_levels(const u64 *by_level, unsigned int filter)
+{
+	u64 sum = 0;
+
+	if (filter & VPMU_IN_KERNEL)
+		sum += by_level[VPMU_KERNEL];
+	if (filter & VPMU_IN_USER)
+		sum += by_level[VPMU_USER];
+	return sum;
+}
+
+static inline u64 vpmu_count_entries(const struct vpmu_count *c,
+				     const struct vpmu_tally *t)
+{
+	return c->class == VPMU_SPECULATIVE ? 0 :
+	       vpmu_sum_levels(t->entries, c->filter);
+}
+
+static inline u64 vpmu_count_emulated(const struct vpmu_count *c,
+				      const struct vpmu_tally *t)
+{
+	return vpmu_sum_levels(t->emulated[c->class], c->filter);
+}
+
+/**
+ * vpmu_count_arm() - choose the physical value for a guest value
+ * @c: the counter
+ * @t: the vCPU's tally
+ * @value: the guest's value
+ * @bias: how many events the physical counter is about to see that the
+ *	guest isn't (the next VM entry), less those that the guest is about to
+ *	be given in software (the instruction being emulated)
+ *
+ * Return: what to write to the physical counter.
+ */
+static inline u64 vpmu_count_arm(struct vpmu_count *c, const struct vpmu_tally *t,
+				 u64 value, int bias)
+{
+	c->ahead = -bias;
+	c->entries = vpmu_count_entries(c, t);
+	c->emulated = vpmu_count_emulated(c, t);
+	c->hw = (value - bias) & VPMU_COUNTER_MASK;
+	return c->hw;
+}
+
+/**
+ * vpmu_count_sync() - what the guest's counter gained since the last time
+ * @c: the counter
+ * @t: the vCPU's tally
+ * @hw: the physical counter now
+ *
+ * Return: the gain.  A negative one means that the tally saw VM entries
+ * which the hardware didn't count: the caller reports it.
+ */
+static inline s64 vpmu_count_sync(struct vpmu_count *c, const struct vpmu_tally *t,
+				  u64 hw)
+{
+	u64 entries = vpmu_count_entries(c, t);
+	u64 emulated = vpmu_count_emulated(c, t);
+	u64 counted = (hw - c->hw) & VPMU_COUNTER_MASK;
+	s64 surplus = (s64)(entries - c->entries) - (s64)(emulated - c->emulated);
+
+	c->hw = hw;
+	c->entries = entries;
+	c->emulated = emulated;
+	c->ahead += surplus;
+	return (s64)counted - surplus;
+}
+
+/**
+ * vpmu_count_lags() - would the physical counter overflow too late?
+ * @c: the counter
+ * @t: the vCPU's tally
+ * @next_entry: what the coming VM entry will add to the physical counter
+ */
+static inline bool vpmu_count_lags(const struct vpmu_count *c,
+				   const struct vpmu_tally *t, int next_entry)
+{
+	s64 surplus = (s64)(vpmu_count_entries(c, t) - c->entries) -
+		      (s64)(vpmu_count_emulated(c, t) - c->emulated);
+
+	return c->ahead + surplus + next_entry < 0;
+}
+
+/**
+ * vpmu_count_add() - add to a guest's counter
+ * @value: the counter, below 2^48
+ * @gain: what to add; negative gains are taken as none
+ *
+ * Return: whether the counter went over its top.
+ */
+static inline bool vpmu_count_add(u64 *value, s64 gain)
+{
+	u64 sum = *value + (gain > 0 ? (u64)gain : 0);
+
+	*value = sum & VPMU_COUNTER_MASK;
+	return sum > VPMU_COUNTER_MASK;
+}
+
+/* Did a physical counter go over its top since @c was synchronized? */
+static inline bool vpmu_count_wrapped(const struct vpmu_count *c, u64 hw)
+{
+	return hw < c->hw;
+}
+
+#endif

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * AMD's core performance counters.  Sources: AMD APM vol. 2, "Performance
+ * Monitoring Counters", and Linux arch/x86/events/amd/core.c for how host
+ * perf uses the same registers.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bits.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+#include <linux/perf_event.h>
+#include <linux/percpu.h>
+#include <asm/msr.h>
+#include <asm/perf_event.h>
+#include <asm/processor.h>
+
+#include "../count.h"
+#include "hw.h"
+
+static bool vmrun_counts = true;
+module_param(vmrun_counts, bool, 0444);
+MODULE_PARM_DESC(vmrun_counts,
+		 "VMRUN counts as a retired instruction and branch of the guest, as AMD CPUs do (default: Y)");
+
+static DEFINE_PER_CPU(struct hw_accesses, accesses);
+
+static u32 select_base, counter_base;
+static unsigned int stride;
+static u64 global_mask;		/* 0 without PerfMonV2 */
+
+static u64 hw_rdmsr(u32 msr)
+{
+	u64 value;
+
+	this_cpu_inc(accesses.rdmsr);
+	rdmsrl(msr, value);
+	return value;
+}
+
+static void hw_wrmsr(u32 msr, u64 value)
+{
+	this_cpu_inc(accesses.wrmsr);
+	wrmsrl(msr, value);
+}
+
+struct hw_accesses hw_accesses(void)
+{
+	struct hw_accesses sum = { };
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const struct hw_accesses *a = per_cpu_ptr(&accesses, cpu);
+
+		sum.rdmsr += a->rdmsr;
+		sum.wrmsr += a->wrmsr;
+		sum.rdpmc += a->rdpmc;
+	}
+	return sum;
+}
+
+static bool amd_in_use(unsigned int i)
+{
+	return hw_rdmsr(select_base + i * stride) & ARCH_PERFMON_EVENTSEL_ENABLE;
+}
+
+static u64 amd_read(unsigned int i)
+{
+	u64 value;
+
+	this_cpu_inc(accesses.rdpmc);
+	rdpmcl(i, value);
+	return value & VPMU_COUNTER_MASK;
+}
+
+static void amd_start(unsigned int i, u64 select, u64 value)
+{
+	hw_wrmsr(counter_base + i * stride, value);
+	hw_wrmsr(select_base + i * stride,
+		 (select & ~AMD64_EVENTSEL_HOSTONLY) | AMD64_EVENTSEL_GUESTONLY |
+		 ARCH_PERFMON_EVENTSEL_ENABLE);
+
+	/*
+	 * Host perf sets all bits of global control while it has events on a
+	 * CPU and clears them around its own changes, in host mode, where our
+	 * counters don't count anyway.  On a CPU where it never had an event
+	 * they are still clear.
+	 */
+	if (global_mask) {
+		u64 control = hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
+
+		if (!(control & BIT_ULL(i)))
+			hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, control | BIT_ULL(i));
+	}
+}
+
+static void amd_rewrite(unsigned int i, u64 value)
+{
+	hw_wrmsr(counter_base + i * stride, value);
+}
+
+static void amd_ack(u64 mask)
+{
+	if (global_mask)
+		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS_CLR, mask & global_mask);
+}
+
+static void amd_stop(unsigned int i)
+{
+	hw_wrmsr(select_base + i * stride, 0);
+	/* Leave nothing of the guest behind. */
+	hw_wrmsr(counter_base + i * stride, 0);
+	/* Host perf warns of overflows on counters that it doesn't use. */
+	amd_ack(BIT_ULL(i));
+}
+
+static struct hw_ops amd_ops = {
+	.in_use = amd_in_use,
+	.read = amd_read,
+	.start = amd_start,
+	.rewrite = amd_rewrite,
+	.stop = amd_stop,
+	.ack = amd_ack,
+};
+
+const struct hw_ops *hw_amd_probe(void)
+{
+	struct x86_pmu_capability cap;
+
+	if (!boot_cpu_has(X86_FEATURE_SVM)) {
+		pr_err("this CPU has no SVM; only AMD hosts are supported so far\n");
+		return NULL;
+	}
+	/*
+	 * The counters are shared with host perf, which has checked at boot
+	 * that they exist and work.
+	 */
+	perf_get_x86_pmu_capability(&cap);
+	if (!cap.num_counters_gp) {
+		pr_err("this CPU has no PMU that Linux could use\n");
+		return NULL;
+	}
+
+	if (boot_cpu_has(X86_FEATURE_PERFCTR_CORE)) {
+		select_base = MSR_F15H_PERF_CTL;
+		counter_base = MSR_F15H_PERF_CTR;
+		stride = 2;
+		amd_ops.name = "AMD core counters";
+		amd_ops.nr = min(cap.num_counters_gp, VPMU_MAX_COUNTERS);
+	} else {
+		select_base = MSR_K7_EVNTSEL0;
+		counter_base = MSR_K7_PERFCTR0;
+		stride = 1;
+		amd_ops.name = "AMD legacy counters";
+		amd_ops.nr = min(cap.num_counters_gp, AMD64_NUM_COUNTERS);
+	}
+	if (boot_cpu_has(X86_FEATURE_PERFMON_V2)) {
+		amd_ops.name = "AMD PerfMonV2";
+		global_mask = GENMASK_ULL(amd_ops.nr - 1, 0);
+	}
+	amd_ops.entry_counts = vmrun_counts;
+	return &amd_ops;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * kvm_vpmu: a virtual PMU for KVM guests on unmodified kernels.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+
+#include "compat/compat.h"
+#include "hook/hook.h"
+#include "vpmu.h"
+
+static int __init vpmu_module_init(void)
+{
+	int err;
+
+	vpmu_hw = hw_probe();
+	if (!vpmu_hw)
+		return -ENODEV;
+
+	err = compat_init();
+	if (err)
+		return err;
+
+	switch_init();
+	err = pmi_init();
+	if (err) {
+		pr_err("no NMI handler: error %d\n", err);
+		goto put_compat;
+	}
+	stats_init();
+	err = hooks_enable(vpmu_hooks, vpmu_nr_hooks);
+	if (err)
+		goto remove_stats;
+
+	pr_info("%s, %u counters; VMs started from now on use them\n",
+		vpmu_hw->name, vpmu_hw->nr);
+	return 0;
+
+remove_stats:
+	stats_exit();
+	pmi_exit();
+put_compat:
+	compat_exit();
+	return err;
+}
+
+/* No vCPU of ours is left: each holds a reference to the module. */
+static void __exit vpmu_module_exit(void)
+{
+	hooks_disable(vpmu_hooks, vpmu_nr_hooks);
+	stats_exit();
+	pmi_exit();
+	compat_exit();
+}
+
+module_init(vpmu_module_init);
+module_exit(vpmu_module_exit);
+
+MODULE_AUTHOR("The kvm-vpmu developers");
+MODULE_DESCRIPTION("Virtual PMU for KVM guests");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * From a physical counter's overflow to the guest's interrupt.
+ *
+ * The NMI makes the guest exit.  Its handler reads the counters of the loaded
+ * vCPU, acknowledges those that overflowed and requests KVM_REQ_PMU, no more:
+ * whether the guest's counter overflowed too (and not only a physical one
+ * that was ahead of it, see count.h) is found in process context before the
+ * next VM entry, where the interrupt is injected as well.  So it comes at the
+ * instruction that the NMI came at.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/irq_work.h>
+#include <linux/jiffies.h>
+#include <asm/nmi.h>
+
+#include "vpmu.h"
+
+static DEFINE_PER_CPU(struct irq_work, kick);
+
+static void do_nothing(struct irq_work *work)
+{
+}
+
+static int pmi_nmi(unsigned int type, struct pt_regs *regs)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
+	unsigned int slot;
+	int handled = 0;
+
+	for (slot = 0; vv && vv->placed && slot < vpmu_hw->nr; slot++) {
+		int i = READ_ONCE(pc->owner[slot]);
+
+		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot ||
+		    vv->counter[i].overflowed ||
+		    !vpmu_count_wrapped(&vv->counter[i].count, vpmu_hw->read(slot)))
+			continue;
+		vpmu_hw->ack(BIT_ULL(slot));
+		vv->counter[i].overflowed = true;
+		handled++;
+	}
+
+	if (handled) {
+		kvm_make_request(KVM_REQ_PMU, vv->vcpu);
+		/*
+		 * Where interrupts are off, KVM may have looked at its
+		 * requests for the last time before it enters the guest.
+		 * Cause an exit then.
+		 */
+		if (!(regs->flags & X86_EFLAGS_IF))
+			irq_work_queue(this_cpu_ptr(&kick));
+	} else if (pc->late_nmi) {
+		handled = time_before(jiffies, pc->late_nmi);
+		pc->late_nmi = 0;
+	}
+	return handled ? NMI_HANDLED : NMI_DONE;
+}
+
+/* Guest counter @i went over its top. */
+void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i)
+{
+	vv->stats.overflows++;
+	if (vv->guest.set == GUEST_AMD_V2)
+		vv->guest.status |= BIT_ULL(i);
+	if (guest_interrupts(&vv->guest, i)) {
+		vv->stats.pmis++;
+		kvm_make_request(KVM_REQ_PMI, vv->vcpu);
+	}
+}
+
+/*
+ * Before the next VM entry: which of the overflows that the NMI handler saw
+ * are the guest's?  The others came early; after them the physical counter is
+ * armed exactly.
+ */
+void pmi_handle(struct vpmu_vcpu *vv)
+{
+	unsigned long flags;
+	unsigned int i;
+
+	local_irq_save(flags);
+	for (i = 0; i < vv->guest.nr; i++)
+		if (vv->counter[i].overflowed && switch_sync(vv, i))
+			switch_arm(vv, i, false);
+	local_irq_restore(flags);
+}
+
+int pmi_init(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		init_irq_work(per_cpu_ptr(&kick, cpu), do_nothing);
+	/* Before perf's handler, which warns of overflows it doesn't know. */
+	return register_nmi_handler(NMI_LOCAL, pmi_nmi, NMI_FLAG_FIRST, "kvm_vpmu");
+}
+
+void pmi_exit(void)
+{
+	int cpu;
+
+	unregister_nmi_handler(NMI_LOCAL, "kvm_vpmu");
+	for_each_possible_cpu(cpu)
+		irq_work_sync(per_cpu_ptr(&kick, cpu));
+}
