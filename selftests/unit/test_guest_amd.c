@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* AMD's register sets as a guest sees them: kmod/guest/amd.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "../../kmod/guest/guest.h"
+
+#define EN	BIT_ULL(22)
+#define INT	BIT_ULL(20)
+#define OS	BIT_ULL(17)
+#define USR	BIT_ULL(16)
+
+static struct guest_pmu make(enum guest_set set, unsigned int nr)
+{
+	struct guest_pmu pmu;
+
+	guest_reset(&pmu, set, nr);
+	return pmu;
+}
+
+static void expect(const struct guest_pmu *pmu, u32 msr, enum guest_reg_kind kind,
+		   unsigned int index)
+{
+	struct guest_reg reg = guest_decode(pmu, msr);
+
+	assert_int_equal(reg.kind, kind);
+	if (kind != GUEST_REG_NONE)
+		assert_int_equal(reg.index, index);
+}
+
+static void no_pmu_has_no_registers(void **state)
+{
+	struct guest_pmu pmu = make(GUEST_NONE, 6);
+	u32 msr;
+
+	assert_int_equal(pmu.nr, 0);
+	for (msr = 0xc0010000; msr < 0xc0010300; msr++)
+		expect(&pmu, msr, GUEST_REG_NONE, 0);
+	assert_false(guest_rdpmc_valid(&pmu, 0));
+}
+
+static void legacy_has_four(void **state)
+{
+	struct guest_pmu pmu = make(GUEST_AMD_LEGACY, 4);
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		expect(&pmu, 0xc0010000 + i, GUEST_REG_SELECT, i);
+		expect(&pmu, 0xc0010004 + i, GUEST_REG_COUNTER, i);
+		assert_true(guest_rdpmc_valid(&pmu, i));
+	}
+	expect(&pmu, 0xc0010008, GUEST_REG_NONE, 0);
+	expect(&pmu, 0xc0010200, GUEST_REG_NONE, 0);
+	expect(&pmu, 0xc0000301, GUEST_REG_NONE, 0);
+	assert_false(guest_rdpmc_valid(&pmu, 4));
+	assert_false(guest_rdpmc_valid(&pmu, 0x40000000));
+	assert_false(guest_rdpmc_valid(&pmu, 0xffffffff));
+}
+
+static void core_has_six_and_the_aliases(void **state)
+{
+	struct guest_pmu pmu = make(GUEST_AMD_CORE, 6);
+	unsigned int i;
+
+	for (i = 0; i < 6; i++) {
+		expect(&pmu, 0xc0010200 + 2 * i, GUEST_REG_SELECT, i);
+		expect(&pmu, 0xc0010201 + 2 * i, GUEST_REG_COUNTER, i);
+	}
+	expect(&pmu, 0xc0010003, GUEST_REG_SELECT, 3);
+	expect(&pmu, 0xc0010007, GUEST_REG_COUNTER, 3);
+	expect(&pmu, 0xc001020c, GUEST_REG_NONE, 0);
+	expect(&pmu, 0xc00101ff, GUEST_REG_NONE, 0);
+	for (i = 0; i < 4; i++)
+		expect(&pmu, 0xc0000300 + i, GUEST_REG_NONE, 0);
+	assert_false(guest_rdpmc_valid(&pmu, 6));
+}
+
+static void v2_has_the_global_registers(void **state)
+{
+	struct guest_pmu pmu = make(GUEST_AMD_V2, 6);
+
+	expect(&pmu, 0xc0000300, GUEST_REG_STATUS, 0);
+	expect(&pmu, 0xc0000301, GUEST_REG_CONTROL, 0);
+	expect(&pmu, 0xc0000302, GUEST_REG_STATUS_CLEAR, 0);
+	expect(&pmu, 0xc0000303, GUEST_REG_STATUS_SET, 0);
+	expect(&pmu, 0xc0000304, GUEST_REG_NONE, 0);
+	assert_int_equal(pmu.control, 0x3f);
+}
+
+static void fewer_counters_mean_fewer_registers(void **state)
+{
+	struct guest_pmu pmu = make(GUEST_AMD_V2, 2);
+
+	expect(&pmu, 0xc0010202, GUEST_REG_SELECT, 1);
+	expect(&pmu, 0xc0010204, GUEST_REG_NONE, 0);
+	expect(&pmu, 0xc0010002, GUEST_REG_NONE, 0);
+	assert_int_equal(guest_counter_mask(&pmu), 3);
+	pmu = make(GUEST_AMD_V2, 15);
+	assert_int_equal(pmu.nr, VPMU_MAX_COUNTERS);
+}
+
+static void reserved_select_bits_are_dropped(void **state)
+{
+	assert_int_equal(guest_select_bits(~0ULL), 0x0fffdfffffULL & ~BIT_ULL(19));
+	/* host only, guest only, the reserved ones, pin control */
+	assert_int_equal(guest_select_bits(BIT_ULL(41) | BIT_ULL(40) | BIT_ULL(42) |
+					   BIT_ULL(63) | BIT_ULL(36) | BIT_ULL(19) |
+					   BIT_ULL(21)), 0);
+}
+
+static void counting_needs_enable_level_and_control(void **state)
+{
+	struct guest_pmu pmu = make(GUEST_AMD_V2, 6);
+
+	pmu.select[2] = 0xc0 | USR;
+	assert_false(guest_counting(&pmu, 2));
+	pmu.select[2] = 0xc0 | EN;
+	assert_false(guest_counting(&pmu, 2));
+	pmu.select[2] = 0xc0 | EN | USR;
+	assert_true(guest_counting(&pmu, 2));
+	pmu.control = 0x3b;
+	assert_false(guest_counting(&pmu, 2));
+	pmu.control = 0x04;
+	assert_true(guest_counting(&pmu, 2));
+	assert_false(guest_interrupts(&pmu, 2));
+	pmu.select[2] |= INT;
+	assert_true(guest_interrupts(&pmu, 2));
+}
+
+static void classes(void **state)
+{
+	struct guest_pmu pmu = make(GUEST_AMD_CORE, 6);
+
+	pmu.select[0] = 0xc0 | EN | USR;
+	assert_int_equal(guest_class(&pmu, 0), VPMU_INSTRUCTION);
+	pmu.select[0] = 0xc2 | EN | USR;
+	assert_int_equal(guest_class(&pmu, 0), VPMU_BRANCH);
+	pmu.select[0] = 0x76 | EN | USR;
+	assert_int_equal(guest_class(&pmu, 0), VPMU_SPECULATIVE);
+	/* event select bits 11:8 are bits 35:32 */
+	pmu.select[0] = 0x1000000c0ULL | EN | USR;
+	assert_int_equal(guest_class(&pmu, 0), VPMU_SPECULATIVE);
+	/* CMASK 1 is one event a cycle, more isn't; INV counts the others */
+	pmu.select[0] = 0x010000c0 | EN | USR;
+	assert_int_equal(guest_class(&pmu, 0), VPMU_INSTRUCTION);
+	pmu.select[0] = 0x020000c0 | EN | USR;
+	assert_int_equal(guest_class(&pmu, 0), VPMU_SPECULATIVE);
+	pmu.select[0] = 0x018000c0 | EN | USR;
+	assert_int_equal(guest_class(&pmu, 0), VPMU_SPECULATIVE);
+}
+
+static void filters(void **state)
+{
+	struct guest_pmu pmu = make(GUEST_AMD_CORE, 6);
+
+	pmu.select[1] = OS;
+	assert_int_equal(guest_filter(&pmu, 1), VPMU_IN_KERNEL);
+	pmu.select[1] = USR;
+	assert_int_equal(guest_filter(&pmu, 1), VPMU_IN_USER);
+	pmu.select[1] = OS | USR;
+	assert_int_equal(guest_filter(&pmu, 1), VPMU_IN_KERNEL | VPMU_IN_USER);
+	pmu.select[1] = 0;
+	assert_int_equal(guest_filter(&pmu, 1), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_pmu_has_no_registers),
+		cmocka_unit_test(legacy_has_four),
+		cmocka_unit_test(core_has_six_and_the_aliases),
+		cmocka_unit_test(v2_has_the_global_registers),
+		cmocka_unit_test(fewer_counters_mean_fewer_registers),
+		cmocka_unit_test(reserved_select_bits_are_dropped),
+		cmocka_unit_test(counting_needs_enable_level_and_control),
+		cmocka_unit_test(classes),
+		cmocka_unit_test(filters),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
