@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "pmu.h"
+
+extern u32 mbi_addr;
+extern const struct test tests_start[], tests_end[];
+void main(void);
+
+void main(void)
+{
+	const u32 *mbi = (const u32 *)(u64)mbi_addr;
+
+	print("TAP version 13\n");
+	if (mbi[0] & BIT(2))
+		cmdline_init((const char *)(u64)mbi[4]);
+	cpu_init(0);
+	if (cmdline_has("apic=x2")) {
+		if (!apic_x2apic_supported())
+			t_bail("no x2APIC");
+		apic_set_x2apic(true);
+	}
+	pmu_init();
+	smp_init();
+	print("# %d CPUs, %s, %d counters, %s, oracle %s\n", nr_cpus,
+	      pmu.v2 ? "PerfMonV2" : pmu.core ? "core extension" : "legacy counters only",
+	      pmu.nr, x2apic ? "x2APIC" : "xAPIC", pmu.oracle ? "there" : "missing");
+
+	for (const struct test *t = tests_start; t < tests_end; t++) {
+		pmu_reset();
+		t->fn();
+	}
+	t_done();
+}
