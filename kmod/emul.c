@@ -48,19 +48,28 @@ void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class)
 {
 	unsigned long flags;
 	unsigned int i;
+	int level;
 
 	if (class == VPMU_SPECULATIVE)
 		return;
 	if (class == VPMU_INSTRUCTION)
 		vv->stats.emulated++;
-	if (!vv->placed)
+	if (!vv->placed && !vv->borrowing)
 		return;
 
 	local_irq_save(flags);
-	vv->tally.emulated[class][compat_get_cpl(vv->vcpu) ? VPMU_USER : VPMU_KERNEL]++;
+	level = compat_get_cpl(vv->vcpu) ? VPMU_USER : VPMU_KERNEL;
+	vv->tally.emulated[class][level]++;
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
+		if (c->borrows) {
+			/* Not on a physical counter now: add to the value. */
+			if (c->count.class == class && (c->count.filter & BIT(level)) &&
+			    vpmu_count_add(&vv->guest.value[i], 1))
+				pmi_overflow(vv, i);
+			continue;
+		}
 		if (c->slot == VPMU_NO_SLOT || c->count.class != class ||
 		    !vpmu_count_lags(&c->count, &vv->tally, switch_next_entry(vv, i)))
 			continue;

@@ -23,6 +23,23 @@ static void do_nothing(struct irq_work *work)
 {
 }
 
+/*
+ * Give host perf the counters back that it lent.  In the NMI handler, as
+ * perf's own comes next and must find its values.
+ */
+void pmi_give_back(struct vpmu_cpu *pc)
+{
+	unsigned int slot;
+
+	for (slot = 0; pc->lent; slot++) {
+		if (!(pc->lent & BIT(slot)))
+			continue;
+		pc->seen[slot] = vpmu_hw->read(slot);
+		vpmu_hw->give_back(slot, &pc->saved[slot]);
+		pc->lent &= ~BIT(slot);
+	}
+}
+
 static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
@@ -34,13 +51,18 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		int i = READ_ONCE(pc->owner[slot]);
 
 		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot ||
-		    vv->counter[i].overflowed ||
-		    !vpmu_count_wrapped(&vv->counter[i].count, vpmu_hw->read(slot)))
+		    vv->counter[i].overflowed)
+			continue;
+		/* Given back already: what is on it is host perf's. */
+		if (vv->counter[i].borrows && !(pc->lent & BIT(slot)))
+			continue;
+		if (!vpmu_count_wrapped(&vv->counter[i].count, vpmu_hw->read(slot)))
 			continue;
 		vpmu_hw->ack(BIT_ULL(slot));
 		vv->counter[i].overflowed = true;
 		handled++;
 	}
+	pmi_give_back(pc);
 
 	if (handled) {
 		kvm_make_request(KVM_REQ_PMU, vv->vcpu);

@@ -12,10 +12,10 @@ static void show_vcpu(struct vpmu_vcpu *vv, void *arg)
 	struct seq_file *file = arg;
 
 	seq_printf(file,
-		   "vcpu %d/%d counters %u overflows %llu pmis %llu early %llu emulated %llu evicted %llu lost %llu anomalies %llu\n",
+		   "vcpu %d/%d counters %u overflows %llu pmis %llu early %llu emulated %llu evicted %llu borrowed %llu anomalies %llu\n",
 		   vv->vcpu->kvm->userspace_pid, vv->vcpu->vcpu_id, vv->guest.nr,
 		   vv->stats.overflows, vv->stats.pmis, vv->stats.early,
-		   vv->stats.emulated, vv->stats.evicted, vv->stats.lost,
+		   vv->stats.emulated, vv->stats.evicted, vv->stats.borrowed,
 		   vv->stats.anomalies);
 }
 

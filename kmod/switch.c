@@ -57,28 +57,13 @@ static int find_slot(struct vpmu_cpu *pc)
 	return VPMU_NO_SLOT;
 }
 
-/**
- * switch_sync() - bring a counter's guest value up to date
- * @vv: the vCPU
- * @i: the guest counter, which goes on
- *
- * Deals with an overflow of the guest's counter.
- *
- * Return: whether only the physical counter overflowed, which then has to be
- * armed again.
- */
-bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
+/* Bring a counter's guest value up to date with physical value @hw. */
+static bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 	bool wrapped, seen;
 	s64 gain;
-	u64 hw;
 
-	lockdep_assert_irqs_disabled();
-	if (c->slot == VPMU_NO_SLOT)
-		return false;
-
-	hw = vpmu_hw->read(c->slot);
 	wrapped = vpmu_count_wrapped(&c->count, hw);
 	gain = vpmu_count_sync(&c->count, &vv->tally, hw);
 	if (unlikely(gain < 0)) {
@@ -92,7 +77,8 @@ bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
 		/* Its NMI, if it is still to come, has nothing left to find. */
 		if (guest_interrupts(&vv->guest, i))
 			this_cpu_write(vpmu_cpu.late_nmi, jiffies + LATE_NMI);
-		vpmu_hw->ack(BIT_ULL(c->slot));
+		if (!c->borrows)
+			vpmu_hw->ack(BIT_ULL(c->slot));
 	}
 
 	if (vpmu_count_add(&vv->guest.value[i], gain)) {
@@ -102,6 +88,27 @@ bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
 	if (wrapped)
 		vv->stats.early++;
 	return wrapped;
+}
+
+/**
+ * switch_sync() - bring a counter's guest value up to date
+ * @vv: the vCPU
+ * @i: the guest counter, which goes on
+ *
+ * Deals with an overflow of the guest's counter.
+ *
+ * Return: whether only the physical counter overflowed, which then has to be
+ * armed again.
+ */
+bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+
+	lockdep_assert_irqs_disabled();
+	if (c->slot == VPMU_NO_SLOT)
+		return false;
+
+	return sync_with(vv, i, vpmu_hw->read(c->slot));
 }
 
 /*
@@ -142,20 +149,19 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	int slot;
 
 	lockdep_assert_irqs_disabled();
-	if (!vv->loaded || c->slot != VPMU_NO_SLOT)
+	if (!vv->loaded || c->slot != VPMU_NO_SLOT || c->borrows)
 		return;
-
-	slot = find_slot(pc);
-	if (slot == VPMU_NO_SLOT) {
-		vv->stats.lost++;
-		pr_warn_ratelimited("a guest counter of process %d finds no free physical counter and stands still\n",
-				    task_tgid_nr(current));
-		return;
-	}
 
 	c->count.class = guest_class(&vv->guest, i);
 	c->count.filter = guest_filter(&vv->guest, i);
 	c->overflowed = false;
+	slot = find_slot(pc);
+	if (slot == VPMU_NO_SLOT) {
+		c->borrows = true;
+		vv->borrowing++;
+		return;
+	}
+
 	vpmu_hw->start(slot, vv->guest.select[i], armed_value(vv, i, emulating));
 	/* It counts in guest mode only, so the NMI handler needn't know sooner. */
 	c->slot = slot;
@@ -170,6 +176,10 @@ void switch_stop(struct vpmu_vcpu *vv, unsigned int i)
 	struct vpmu_counter *c = &vv->counter[i];
 
 	lockdep_assert_irqs_disabled();
+	if (c->borrows) {
+		c->borrows = false;
+		vv->borrowing--;
+	}
 	if (c->slot == VPMU_NO_SLOT)
 		return;
 
@@ -205,7 +215,7 @@ void switch_put(struct vpmu_vcpu *vv)
 	unsigned int i;
 
 	local_irq_save(flags);
-	if (vv->placed)
+	if (vv->placed || vv->borrowing)
 		for (i = 0; i < vv->guest.nr; i++)
 			switch_stop(vv, i);
 	this_cpu_write(vpmu_cpu.vv, NULL);
@@ -236,4 +246,62 @@ void switch_evict(unsigned int slot)
 	switch_start(vv, i, false);
 	pc->owner[slot] = VPMU_NO_SLOT;
 	local_irq_restore(flags);
+}
+
+/*
+ * The guest is about to be entered, and has more counters running than host
+ * perf leaves free: lend it host perf's for as long as it runs.
+ *
+ * NMIs are held from here to the VM exit.  One that came in between would
+ * find the guest's value where host perf has its own, and the guest would run
+ * without the counter.
+ */
+void switch_borrow(struct vpmu_vcpu *vv)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned int i, slot = 0;
+
+	lockdep_assert_irqs_disabled();
+	vpmu_hw->hold_nmis();
+	for (i = 0; i < vv->guest.nr; i++) {
+		struct vpmu_counter *c = &vv->counter[i];
+
+		if (!c->borrows)
+			continue;
+		/* There are as many physical counters as the guest has, or more. */
+		while (pc->owner[slot] != VPMU_NO_SLOT)
+			slot++;
+		vpmu_hw->borrow(slot, &pc->saved[slot]);
+		vpmu_hw->start(slot, vv->guest.select[i], armed_value(vv, i, false));
+		pc->lent |= BIT(slot);
+		pc->owner[slot] = i;
+		c->slot = slot;
+		vv->placed++;
+		vv->stats.borrowed++;
+	}
+}
+
+/*
+ * The guest has exited.  NMIs have been possible since, and their handler has
+ * given the counters back then.
+ */
+void switch_give_back(struct vpmu_vcpu *vv)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned int slot;
+
+	lockdep_assert_irqs_disabled();
+	vpmu_hw->hold_nmis();
+	pmi_give_back(pc);
+	for (slot = 0; slot < vpmu_hw->nr; slot++) {
+		int i = pc->owner[slot];
+
+		if (i == VPMU_NO_SLOT || !vv->counter[i].borrows)
+			continue;
+		sync_with(vv, i, pc->seen[slot]);
+		pc->owner[slot] = VPMU_NO_SLOT;
+		vv->counter[i].slot = VPMU_NO_SLOT;
+		vv->placed--;
+	}
+	vpmu_hw->release_nmis();
 }

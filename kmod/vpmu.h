@@ -31,12 +31,15 @@
  * struct vpmu_counter - where a guest counter is now
  * @count: the arithmetic; meaningful while on a physical counter
  * @slot: the physical counter, or VPMU_NO_SLOT
+ * @borrows: runs, but found no free physical counter; it borrows one of
+ *	host perf's while the vCPU is in guest mode
  * @overflowed: the NMI handler saw it overflow since the last
  *	synchronization
  */
 struct vpmu_counter {
 	struct vpmu_count count;
 	int slot;
+	bool borrows;
 	bool overflowed;
 };
 
@@ -49,6 +52,7 @@ struct vpmu_counter {
  * @tally: VM entries and emulated events; see count.h
  * @loaded: between vcpu_load and vcpu_put
  * @placed: how many counters are on physical ones
+ * @borrowing: how many counters borrow one for each stay in guest mode
  * @check_level: the level that the coming entry was assumed to have when
  *	counters were armed, or -1 once an entry has passed
  * @stats: figures since the vCPU was created
@@ -61,6 +65,7 @@ struct vpmu_vcpu {
 	struct vpmu_tally tally;
 	bool loaded;
 	unsigned int placed;
+	unsigned int borrowing;
 	int check_level;
 	struct {
 		u64 overflows;		/* guest counters that went over their top */
@@ -68,7 +73,7 @@ struct vpmu_vcpu {
 		u64 early;		/* NMIs before the guest's overflow */
 		u64 emulated;		/* instructions completed by KVM */
 		u64 evicted;		/* counters that host perf took */
-		u64 lost;		/* counters that ran on no physical one */
+		u64 borrowed;		/* entries times counters lent by host perf */
 		u64 anomalies;		/* entries that hardware didn't count */
 	} stats;
 };
@@ -77,12 +82,19 @@ struct vpmu_vcpu {
  * struct vpmu_cpu - what we know of a physical CPU
  * @vv: the loaded vCPU if it has an object, else NULL
  * @owner: which guest counter a physical one runs, or VPMU_NO_SLOT
+ * @saved: what host perf had on a counter that is lent
+ * @lent: mask of them
+ * @seen: the guest's last physical value on a counter that the NMI handler
+ *	gave back
  * @late_nmi: until when (jiffies) an NMI that finds no overflow is taken as
  *	that of an overflow which was noticed before its NMI came; 0 for none
  */
 struct vpmu_cpu {
 	struct vpmu_vcpu *vv;
 	int owner[VPMU_MAX_COUNTERS];
+	struct hw_saved saved[VPMU_MAX_COUNTERS];
+	u64 seen[VPMU_MAX_COUNTERS];
+	unsigned long lent;
 	unsigned long late_nmi;
 };
 
@@ -116,12 +128,15 @@ bool switch_sync(struct vpmu_vcpu *vv, unsigned int i);
 void switch_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
 int switch_next_entry(struct vpmu_vcpu *vv, unsigned int i);
 void switch_evict(unsigned int slot);
+void switch_borrow(struct vpmu_vcpu *vv);
+void switch_give_back(struct vpmu_vcpu *vv);
 
 /* pmi.c */
 int pmi_init(void);
 void pmi_exit(void);
 void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i);
 void pmi_handle(struct vpmu_vcpu *vv);
+void pmi_give_back(struct vpmu_cpu *pc);
 
 /* stats.c */
 void stats_init(void);

@@ -45,6 +45,8 @@ void compat_proto_init(struct kvm_vcpu *vcpu);
 bool compat_proto_valid(struct kvm_vcpu *vcpu, u32 msr);
 int compat_proto_msr(struct kvm_vcpu *vcpu, struct msr_data *msr);
 int compat_proto_rdpmc(struct kvm_vcpu *vcpu, unsigned int index, u64 *data);
+/* The second argument is a bool up to early 6.12, and a mask later. */
+fastpath_t compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 void compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
 int compat_proto_get_cpl(struct kvm_vcpu *vcpu);
 struct kvm_cpuid_entry2 *compat_proto_find_cpuid(struct kvm_vcpu *vcpu, u32 function);

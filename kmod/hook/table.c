@@ -133,12 +133,26 @@ static void vpmu_kvm_arch_vcpu_put(struct kvm_vcpu *vcpu)
 	static_call(original_kvm_arch_vcpu_put)(vcpu);
 }
 
-static void notrace enter_guest(void *vcpu)
+/* Runs at each VM entry; only one that borrows counters is redirected. */
+static bool notrace enter_guest(void *vcpu)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
-	if (vv)
-		emul_entry(vv);
+	if (!vv)
+		return false;
+	if (vv->borrowing)
+		switch_borrow(vv);
+	emul_entry(vv);
+	return vv->borrowing;
+}
+
+ORIGINAL(svm_vcpu_run, compat_proto_run);
+static fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
+{
+	fastpath_t result = static_call(original_svm_vcpu_run)(vcpu, flags);
+
+	switch_give_back(this_cpu_read(vpmu_cpu.vv));
+	return result;
 }
 
 static void notrace host_starts_event(void *arg)
@@ -182,7 +196,9 @@ struct hook vpmu_hooks[] = {
 	},
 	{
 		.symbol = "svm_vcpu_run",
-		.entry = enter_guest,
+		.handler = vpmu_svm_vcpu_run,
+		.when = enter_guest,
+		.bind = bind_svm_vcpu_run,
 	},
 	{
 		.symbol = "kvm_pmu_init",

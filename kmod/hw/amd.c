@@ -114,6 +114,36 @@ static void amd_stop(unsigned int i)
 	amd_ack(BIT_ULL(i));
 }
 
+static void amd_borrow(unsigned int i, struct hw_saved *saved)
+{
+	saved->select = hw_rdmsr(select_base + i * stride);
+	hw_wrmsr(select_base + i * stride, 0);
+	saved->value = amd_read(i);
+}
+
+static void amd_give_back(unsigned int i, const struct hw_saved *saved)
+{
+	hw_wrmsr(select_base + i * stride, 0);
+	amd_ack(BIT_ULL(i));
+	hw_wrmsr(counter_base + i * stride, saved->value);
+	hw_wrmsr(select_base + i * stride, saved->select);
+}
+
+/*
+ * With the global interrupt flag clear NMIs stay pending (APM vol. 2, "Global
+ * Interrupt Flag, STGI and CLGI Instructions").  KVM clears it too before
+ * VMRUN, and sets it after #VMEXIT.
+ */
+static void amd_hold_nmis(void)
+{
+	asm volatile("clgi" : : : "memory");
+}
+
+static void amd_release_nmis(void)
+{
+	asm volatile("stgi" : : : "memory");
+}
+
 static struct hw_ops amd_ops = {
 	.in_use = amd_in_use,
 	.read = amd_read,
@@ -121,6 +151,10 @@ static struct hw_ops amd_ops = {
 	.rewrite = amd_rewrite,
 	.stop = amd_stop,
 	.ack = amd_ack,
+	.borrow = amd_borrow,
+	.give_back = amd_give_back,
+	.hold_nmis = amd_hold_nmis,
+	.release_nmis = amd_release_nmis,
 };
 
 const struct hw_ops *hw_amd_probe(void)

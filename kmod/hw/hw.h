@@ -11,6 +11,12 @@
 
 #include "../types.h"
 
+/* What host perf had on a counter that a guest borrows. */
+struct hw_saved {
+	u64 select;
+	u64 value;
+};
+
 /**
  * struct hw_ops - a vendor's counters
  * @name: for messages
@@ -24,6 +30,10 @@
  * @rewrite: change the value of a counter that @start has started
  * @stop: stop counter @i and give it up
  * @ack: forget the overflow of the counters in @mask
+ * @borrow: stop counter @i and remember what was on it
+ * @give_back: stop counter @i and let what was on it go on
+ * @hold_nmis: no NMI from here on, until @release_nmis or the VM exit
+ * @release_nmis: the opposite
  */
 struct hw_ops {
 	const char *name;
@@ -35,6 +45,10 @@ struct hw_ops {
 	void (*rewrite)(unsigned int i, u64 value);
 	void (*stop)(unsigned int i);
 	void (*ack)(u64 mask);
+	void (*borrow)(unsigned int i, struct hw_saved *saved);
+	void (*give_back)(unsigned int i, const struct hw_saved *saved);
+	void (*hold_nmis)(void);
+	void (*release_nmis)(void);
 };
 
 /* The ops of this machine; NULL and a message if it has none that we know. */

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# make             build the module for the running kernel (KDIR=... for another)
+# make demo        see it work on an emulated machine; no PMU, no KVM needed
+# make check       all tests, on emulated machines
+# make unit        only those that need no machine, in a second
+# make lint        style and static checks
+# make testbed     build the emulated machines ahead of their use
+# make clean       remove what was built here
+# make clean-testbed  remove the emulated machines
+#
+# demo, check and testbed need root and Debian 12 or 13; what they install is
+# listed in tools/testbed/packages.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+BED := tools/testbed
+
+all:
+	$(MAKE) -C $(KDIR) M=$(CURDIR)/kmod modules
+
+clean:
+	rm -rf build
+	find kmod \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
+		-o -name '.*.cmd' -o -name Module.symvers -o -name modules.order \) -delete
+
+demo: prepared
+	tools/demo
+
+check: prepared
+	tools/check
+
+unit: prepared
+	mkdir -p build/unit
+	$(BED)/chroot -- $(MAKE) -s -C selftests/unit O=$(CURDIR)/build/unit check
+
+lint: prepared
+	tools/lint
+
+testbed: prepared
+	$(BED)/build
+
+prepared:
+	$(BED)/setup
+
+clean-testbed:
+	$(BED)/clean
+
+.PHONY: all clean demo check unit lint testbed prepared clean-testbed
