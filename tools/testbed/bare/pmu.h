@@ -135,6 +135,11 @@ static inline u64 pmi_insns(enum pmi_mode mode)
 }
 
 /*
+ * t-ovf.c: overflow every event of a run at CPL 3, with @prepare before each. Part of a test.
+ */
+void overflow_sweep_user(seq_fn fn, void *arg0, void (*prepare)(void));
+
+/*
  * trace.c: where every event of a run ends, found by single-stepping
  */
 #define TRACE_MAX	16384
