@@ -27,6 +27,14 @@ die() {
 	exit "$ST_BENCH"
 }
 
+# Each argument quoted for any shell, with a space before it
+quote() {
+	local word mark="'" quoted="'\\''"
+	for word; do
+		printf " '%s'" "${word//$mark/$quoted}"
+	done
+}
+
 # What a list file names, one per line
 list() {
 	sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$1"
@@ -86,7 +94,7 @@ in_root() {
 title_root() { echo "Making the Debian $SUITE root"; }
 key_root() {
 	{
-		echo "1 $SUITE"
+		echo "$SUITE $(declare -f step_root)"
 		list "$BED/root-packages" | sort
 	} | key_of
 }
@@ -120,14 +128,14 @@ QEMU_CONFIGURE='--target-list=x86_64-softmmu --without-default-features --enable
 	--disable-install-blobs'
 
 qemu_patches() {
-	find "$PROJECT/qemu-patch/tcg" -maxdepth 1 -name '*.patch' 2>/dev/null | LC_ALL=C sort
+	find "$PROJECT/qemu-patch/tcg" -maxdepth 1 -name '*.patch' 2>/dev/null | LC_ALL=C sort || true
 }
 
 title_qemu() { echo "Building the emulator"; }
 key_qemu() {
 	local patch
 	{
-		echo "1 $(key_root) $QEMU_CONFIGURE"
+		echo "$(key_root) $QEMU_CONFIGURE $(declare -f step_qemu)"
 		qemu_patches | while read -r patch; do
 			echo "${patch##*/}"
 			cat "$patch"
@@ -176,7 +184,7 @@ kernel_version() {
 title_initramfs() { echo "Making the initramfs"; }
 key_initramfs() {
 	{
-		echo "1 $(key_root)"
+		echo "$(key_root) $(declare -f step_initramfs)"
 		cat "$BED/machine/"{early-init,init,trouble,vpmu-guest}
 	} | key_of
 }
@@ -188,11 +196,12 @@ step_initramfs() {
 	in_root --ro "$BED/machine" /machine --rw "$out" /out -- sh -euc '
 		for v in $(ls /lib/modules); do
 			rm -rf /tmp/i
-			mkdir -p /tmp/i/bin /tmp/i/modules /tmp/i/proc /tmp/i/dev /tmp/i/lower /tmp/i/rw /tmp/i/new
+			for d in bin bed modules dev lower rw new; do
+				mkdir -p "/tmp/i/$d"
+			done
 			cp /bin/busybox /tmp/i/bin/
-			cp /machine/early-init /tmp/i/init
-			cp /machine/init /tmp/i/stage2
-			cp /machine/trouble /machine/vpmu-guest /tmp/i/
+			install -m 755 /machine/early-init /tmp/i/init
+			install -m 755 /machine/init /machine/vpmu-guest /machine/trouble /tmp/i/bed/
 			for m in 9p 9pnet_virtio overlay; do
 				modprobe -S "$v" --show-depends "$m"
 			done | sed -n "s/^insmod //p" | awk "!seen[\$1]++ { print \$1 }" | while read -r ko; do
@@ -217,7 +226,7 @@ module_sources() {
 title_module() { echo "Building kvm_vpmu.ko"; }
 key_module() {
 	{
-		echo "1 $(key_root)"
+		echo "$(key_root) $(declare -f step_module)"
 		module_sources | (cd "$PROJECT" && xargs -0 -r sha256sum)
 	} | key_of
 }
@@ -261,21 +270,18 @@ ensure() {
 		printf -v "ENTRY_$step" '%s' "$(entry "$step")"
 		[ -e "$(entry "$step")" ] || missing+=("$step")
 	done
-	if [ ${#missing[@]} -gt 0 ]; then
-		exec 8>"$CACHE/lock"
+	for step in "${missing[@]}"; do
+		done=$((done + 1))
+		exec 8>"$CACHE/tmp/$step.lock"
 		if ! flock -n 8; then
-			say "waiting for another build in $CACHE"
+			say "waiting for another one: $("title_$step")"
 			flock 8
 		fi
 		# Whoever holds the lock is the only builder: what lies here is of one that was killed.
-		rm -rf "$CACHE/tmp"
-		mkdir -p "$CACHE/tmp"
-		for step in "${missing[@]}"; do
-			done=$((done + 1))
-			[ -e "$(entry "$step")" ] || build_step "$step" "[$done/${#missing[@]}]"
-		done
+		rm -rf "$CACHE/tmp/$step"-*
+		[ -e "$(entry "$step")" ] || build_step "$step" "[$done/${#missing[@]}]"
 		exec 8>&-
-	fi
+	done
 	for step in "$@"; do
 		touch -c "$(entry "$step")"
 	done
@@ -297,7 +303,7 @@ build_step() {
 	[ -t 2 ] || echo "$mark $title ..." >&2
 	while kill -0 "$pid" 2>/dev/null; do
 		if [ -t 2 ] && [ "$SECONDS" -ge "$shown" ]; then
-			[ $((SECONDS - start)) -lt 3 ] || size=$(size_of "$CACHE/tmp")
+			[ $((SECONDS - start)) -lt 3 ] || size=$(size_of "$tmp"*)
 			printf '\r%s %s ... %d s, %s\033[K' "$mark" "$title" $((SECONDS - start)) "$size" >&2
 			shown=$((SECONDS + 2))
 		fi
@@ -319,7 +325,7 @@ build_step() {
 }
 
 size_of() {
-	du -sm "$1" 2>/dev/null | cut -f1 | sed 's/$/ MB/'
+	du -scm "$@" 2>/dev/null | sed -n '$s/[^0-9].*/ MB/p'
 }
 
 # Keep the two results of a step that were used last, and all that were used today: several
