@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# On an emulated host: what the module says and leaves behind where it can't work, and that it
+# comes and goes cleanly where it can. Needs BUILD, the folder of built tests, and MODULE, the
+# module.
+
+cd "$(dirname "$0")" || exit
+. ../tap.sh
+rawvm=$BUILD/kvm/rawvm
+
+# refused NAME ERRNO-TEXT MESSAGE MODULE: insmod fails with that errno and one line in dmesg
+refused() {
+	local said line
+	dmesg -C
+	if said=$(insmod "$4" 2>&1); then
+		not_ok "$1: refused"
+		rmmod kvm_vpmu
+		return
+	fi
+	line=$(dmesg | grep 'kvm_vpmu:' | grep -v 'loading out-of-tree\|verification failed\|taints')
+	is "$1: errno" "${said##*: }" "$2"
+	is "$1: one line" "$(grep -c . <<<"$line")" 1
+	case $line in
+	*"$3"*) ok "$1: it says '$3'" ;;
+	*) not_ok "$1: it says '$3'"; note "got '$line'" ;;
+	esac
+	is "$1: no function hooked" "$(grep -c 'kvm_vpmu' /sys/kernel/tracing/enabled_functions)" 0
+	is "$1: nothing in debugfs" "$([ -e /sys/kernel/debug/kvm_vpmu ] && echo left)" ""
+	is "$1: kvm_amd not held" "$(sed -n 's/^kvm_amd [0-9]* \([0-9]*\) .*/\1/p' /proc/modules)" \
+		"${amd_users-0}"
+}
+
+insmod "$BUILD/modules/taker.ko" || exit
+refused "a function taken by somebody else" "Device or resource busy" \
+	"kvm_pmu_get_msr is taken" "$MODULE"
+rmmod taker
+
+modprobe -r kvm_amd
+amd_users='' refused "kvm_amd not loaded" "Unknown symbol in module, or unknown parameter" \
+	"svm_get_cpl not found" "$MODULE"
+modprobe kvm_amd
+
+refused "an unknown kernel" "Operation not supported" "is not supported" "$BUILD/unknown/kvm_vpmu.ko"
+
+# A VM holds the module.
+insmod "$MODULE" || exit
+coproc "$rawvm" hold
+# shellcheck disable=SC2154 # by coproc
+read -r running <&"${COPROC[0]}"
+is "a VM runs" "$running" running
+rmmod kvm_vpmu 2>/dev/null
+is "rmmod while it does: refused" "$(grep -c '^kvm_vpmu ' /proc/modules)" 1
+eval "exec ${COPROC[1]}>&-"
+# shellcheck disable=SC2154 # by coproc
+wait "$COPROC_PID"
+rmmod kvm_vpmu
+is "rmmod after it ended" "$(grep -c '^kvm_vpmu ' /proc/modules)" 0
+
+# Load, count, unload.
+slab() {
+	awk '/^kmalloc-(512|1k|2k) |^kmalloc-cg-(512|1k|2k) / { n += $2 * $4 } END { print n }' /proc/slabinfo
+}
+for _ in 1 2 3; do
+	insmod "$MODULE" && "$rawvm" count 10 >/dev/null && rmmod kvm_vpmu
+done
+before=$(slab)
+n=0
+for ((i = 0; i < 100; i++)); do
+	insmod "$MODULE" || break
+	got=$("$rawvm" count 1000)
+	rmmod kvm_vpmu || break
+	[ "$got" = 2004 ] && n=$((n + 1))
+done
+is "100 times load, count exactly, unload" $n 100
+is "no function is left hooked" "$(grep -c . /sys/kernel/tracing/enabled_functions)" 0
+# Other users of these caches come and go; 100 leaked objects of a vCPU would be 100 kB.
+within "bytes of slab more than before" $(($(slab) - before)) -1000000 50000
+
+# A guest without a PMU, on a host whose perf is quiet: the module touches no PMU register.
+insmod "$MODULE" || exit
+is "no PMU: its registers" "$("$rawvm" --no-pmu probe 0xc0010200)" "0xc0010200 #GP"
+"$rawvm" --no-pmu probe 0x10 >/dev/null
+accesses() {
+	tr '\n' ' ' </sys/kernel/debug/kvm_vpmu/stats
+}
+is "no PMU: accesses to PMU registers" "$(accesses)" "rdmsr 0 wrmsr 0 rdpmc 0 "
+"$rawvm" probe 0x10 >/dev/null
+is "counters off: accesses to PMU registers" "$(accesses)" "rdmsr 0 wrmsr 0 rdpmc 0 "
+is "a running counter: exact" "$("$rawvm" count 100000)" 200004
+case $(accesses) in
+"rdmsr 0 wrmsr 0 rdpmc 0 ") not_ok "a running counter: accesses are counted" ;;
+*) ok "a running counter: accesses are counted" ;;
+esac
+is "rounds in one VM: exact" "$("$rawvm" --rounds 3 count 5000 | tr '\n' ' ')" "10004 10004 10004 "
+rmmod kvm_vpmu
+
+finish
