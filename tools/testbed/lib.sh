@@ -251,6 +251,29 @@ step_module() {
 	rm -rf "$build"
 }
 
+# checkpatch comes with the kernel's source, of which nothing else is needed.
+title_checkpatch() { echo "Fetching checkpatch"; }
+key_checkpatch() {
+	echo "$(key_root) $(declare -f step_checkpatch)" | key_of
+}
+step_checkpatch() {
+	local out=$1 build=$1.build
+	mkdir -p "$out" "$build/lists/partial" "$build/archives/partial"
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --rw "$build/lists" /var/lib/apt/lists --rw "$build/archives" /var/cache/apt \
+		--ro /etc/resolv.conf /etc/resolv.conf --rw "$build" /build --rw "$out" /out -- sh -euc '
+		kernel=$(ls /lib/modules | sed -n "s/^\([0-9]*\.[0-9]*\)\..*/\1/p" | sort -V | tail -n 1)
+		apt-get -q update
+		cd /build
+		# apt would drop to a user that may not write here
+		apt-get -q -o APT::Sandbox::User=root download "linux-source-$kernel"
+		dpkg-deb --fsys-tarfile linux-source-*.deb | tar -xO --wildcards "*/linux-source-*.tar.xz" |
+			xz -dc -T0 | tar -x -C /out --strip-components=2 --wildcards \
+			"*/scripts/checkpatch.pl" "*/scripts/spelling.txt" "*/scripts/const_structs.checkpatch"
+	'
+	rm -rf "$build"
+}
+
 # ---- building what is missing
 
 # The place of a step's result for the inputs as they are now
@@ -264,7 +287,7 @@ entry() {
 # Build those of the steps that are missing. Must be called plainly, never in a condition: there bash
 # would ignore set -e in the steps.
 ensure() {
-	local step missing=() done=0
+	local step missing=() done=0 held
 	for step in "$@"; do
 		entry "$step" >/dev/null
 		printf -v "ENTRY_$step" '%s' "$(entry "$step")"
@@ -284,6 +307,9 @@ ensure() {
 	done
 	for step in "$@"; do
 		touch -c "$(entry "$step")"
+		# Held until this process and its machines end: nobody removes what is in use.
+		exec {held}<"$(entry "$step")"
+		flock -s "$held"
 	done
 }
 
@@ -328,12 +354,12 @@ size_of() {
 	du -scm "$@" 2>/dev/null | sed -n '$s/[^0-9].*/ MB/p'
 }
 
-# Keep the two results of a step that were used last, and all that were used today: several
-# checkouts may share the cache, and a run may still be using its own.
+# Keep the two results of a step that were used last, those used today (several checkouts may share
+# the cache), and any that somebody holds.
 forget_old() {
 	local old
 	# shellcheck disable=SC2012 # names are our own
 	ls -1dt "$CACHE/$1"-* | tail -n +3 | while read -r old; do
-		[ -z "$(find "$old" -maxdepth 0 -mmin +1440)" ] || rm -rf "$old"
+		[ -z "$(find "$old" -maxdepth 0 -mmin +1440)" ] || flock -n "$old" rm -rf "$old" || true
 	done
 }
