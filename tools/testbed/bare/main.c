@@ -5,6 +5,9 @@ extern u32 mbi_addr;
 extern const struct test tests_start[], tests_end[];
 void main(void);
 
+/* t-regs.c */
+void regs_at_reset(void);
+
 void main(void)
 {
 	const u32 *mbi = (const u32 *)(u64)mbi_addr;
@@ -24,6 +27,7 @@ void main(void)
 	      pmu.v2 ? "PerfMonV2" : pmu.core ? "core extension" : "legacy counters only",
 	      pmu.nr, x2apic ? "x2APIC" : "xAPIC", pmu.oracle ? "there" : "missing");
 
+	regs_at_reset();
 	for (const struct test *t = tests_start; t < tests_end; t++) {
 		pmu_reset();
 		t->fn();

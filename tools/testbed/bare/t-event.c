@@ -1,2 +1,536 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Events besides the four of seq.S, the modifiers of PERF_CTL, and the oracle's window.
+ */
 #include "pmu.h"
+
+/* Costs of the cycle model: docs/emulated-pmu.md, "Cost model". */
+#define COST_TLB_MISS	30
+
+static u64 run(u64 ctl, const struct seq *s)
+{
+	return count_run(0, ctl, s->fn, buf_a, buf_b);
+}
+
+static u64 run_user(u64 ctl, const struct seq *s)
+{
+	return count_user(1, ctl, s->fn, buf_a, buf_b);
+}
+
+/* Newly translated, and with its pages in the TLB. */
+static void warm_up(const struct seq *s)
+{
+	for (int i = 0; i < 3; i++) {
+		run(EV_CYCLES | CTL_MODES, s);
+		if (!(s->flags & SEQ_KERNEL))
+			run_user(EV_CYCLES | CTL_MODES, s);
+	}
+}
+
+/*
+ * Each instruction costs one cycle. What the WRMSR that starts the counter costs beyond that,
+ * and the INT that ends user mode, is the same for all, so one sequence tells.
+ */
+static void cycles(void)
+{
+	const struct seq *empty = seq_find("empty");
+	u64 msr, exc;
+
+	if (t_begin("cycles/instructions")) {
+		warm_up(empty);
+		msr = run(EV_CYCLES | CTL_OS, empty) - RUN_INSNS;
+		check(msr < 10000, "WRMSR costs %lu", msr);
+		exc = run_user(EV_CYCLES | CTL_USR, empty) - USER_USR_INSNS;
+		check(exc < 10000, "INT costs %lu", exc);
+		for_each_seq(s) {
+			if (s->flags & SEQ_KERNEL)
+				continue;
+			warm_up(s);
+			for (int i = 0; i < 2; i++)
+				check_eq(run(EV_CYCLES | CTL_OS, s),
+					 s->want[INSN] + RUN_INSNS + msr, "%s", s->name);
+			check_eq(run(EV_CYCLES | CTL_USR, s), 0, "%s, USR", s->name);
+			check_eq(run_user(EV_CYCLES | CTL_USR, s),
+				 s->want[INSN] + USER_USR_INSNS + exc, "%s, at CPL 3", s->name);
+		}
+		t_end();
+	}
+
+	if (t_begin("cycles/monotonic")) {
+		u64 last = 0, v;
+		u64 bad = 0;
+
+		wrmsr(ctr_msr(0), 0);
+		wrmsr(ctl_msr(0), EV_CYCLES | CTL_OS | CTL_EN);
+		for (int i = 0; i < 10000; i++) {
+			rdpmc_safe(0, &v);
+			/* Each turn has instructions, RDPMC among them. */
+			bad += v < last + 5;
+			last = v;
+		}
+		wrmsr(ctl_msr(0), 0);
+		check_eq(bad, 0, "steps back");
+		check(last > 50000, "cycles: %lu", last);
+		t_end();
+	}
+}
+
+/* Halted, no cycles: between two timer interrupts at least a millisecond goes by. */
+static void hlt_fn(void *arg0, void *arg1)
+{
+	apic_write(APIC_LVTT, VEC_TIMER);
+	apic_write(APIC_TMICT, 20 * 1000 * 1000);
+	asm volatile("sti\n hlt\n cli" : : : "memory");
+}
+
+static void halted(void)
+{
+	u64 cyc, insns;
+
+	if (!t_begin("cycles/halted"))
+		return;
+	for (int i = 0; i < 3; i++) {
+		count_run(0, EV_CYCLES | CTL_OS, hlt_fn, NULL, NULL);
+		cyc = count_run(0, EV_CYCLES | CTL_OS, hlt_fn, NULL, NULL);
+		insns = count_run(0, EV_INSN | CTL_OS, hlt_fn, NULL, NULL);
+		/* All of it is a few hundred instructions and an interrupt. */
+		check(cyc >= insns && cyc < 10000, "%lu cycles, %lu instructions", cyc, insns);
+	}
+	t_end();
+}
+
+/*
+ * TLB misses: 16 pages of the window, one load each.
+ */
+#define TOUCH_PAGES 16
+
+asm(
+".balign 16\n"
+"touch_pages:\n"
+"	.set n, 0\n"
+"	.rept 16\n"
+"	mov n * 4096(%rdi), %rax\n"
+"	.set n, n + 1\n"
+"	.endr\n"
+"	ret\n"
+);
+void touch_pages(void *arg0, void *arg1);
+
+static void tlb(void)
+{
+	if (!t_begin("tlb/pages"))
+		return;
+	for (int i = 0; i < WIN_PAGES; i++)
+		win_map(i);
+	for (int i = 0; i < 4; i++) {
+		void *win = (void *)WIN_VA;
+		u64 base, got;
+
+		for (int j = 0; j < 3; j++)
+			base = count_run(0, EV_CYCLES | CTL_OS, touch_pages, win, NULL);
+		check_eq(count_run(0, EV_TLB_MISS | CTL_OS, touch_pages, win, NULL), 0,
+			 "misses when warm");
+		for (int n = 1; n <= TOUCH_PAGES; n += 5) {
+			for (int j = 0; j < n; j++)
+				invlpg(win_va(j));
+			got = count_run(0, EV_TLB_MISS | CTL_OS, touch_pages, win, NULL);
+			check_eq(got, n, "misses with %d pages flushed", n);
+			for (int j = 0; j < n; j++)
+				invlpg(win_va(j));
+			got = count_run(0, EV_CYCLES | CTL_OS, touch_pages, win, NULL);
+			check_eq(got, base + n * COST_TLB_MISS, "cycles with %d pages flushed", n);
+		}
+		write_cr3(read_cr3());
+		got = count_run(0, EV_TLB_MISS | CTL_OS, touch_pages, win, NULL);
+		/* These, and the code and the stack. */
+		check(got >= TOUCH_PAGES && got < TOUCH_PAGES + 16, "misses after a flush: %lu",
+		      got);
+	}
+	for (int i = 0; i < WIN_PAGES; i++)
+		win_unmap(i);
+	t_end();
+}
+
+/*
+ * A 2-bit predictor per address, so when it knows a branch that always goes the same way, it's
+ * right, and when it knows a loop, it's wrong once, at the end.
+ */
+static void mispredicts(void)
+{
+	static const struct {
+		const char *name;
+		u64 want;
+	} t[] = {
+		{ "empty", 0 },
+		{ "straight", 0 },
+		{ "jcc_short", 0 },
+		{ "jcc_near", 0 },
+		{ "jcc_next", 0 },
+		{ "jrcxz", 0 },
+		/* no conditional branches */
+		{ "jmp", 0 },
+		{ "call_ret", 0 },
+		{ "loop_10", 1 },
+		{ "loop_500", 1 },
+		{ "recurse", 1 },
+		/* five times the inner loop's end, once the outer one's */
+		{ "nested", 6 },
+		/* the first LOOP; each other branch is executed once, always the same way */
+		{ "loop_insn", 1 },
+	};
+
+	if (t_begin("mispredict/loops")) {
+		for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+			const struct seq *s = seq_find(t[i].name);
+
+			for (int j = 0; j < 4; j++)
+				run(EV_MISPREDICT | CTL_OS, s);
+			for (int j = 0; j < 3; j++)
+				check_eq(run(EV_MISPREDICT | CTL_OS, s), t[i].want, "%s", s->name);
+			check_eq(run(EV_MISPREDICT | CTL_USR, s), 0, "%s, USR", s->name);
+			check_eq(count_user(0, EV_MISPREDICT | CTL_USR, s->fn, buf_a, buf_b),
+				 t[i].want, "%s, at CPL 3", s->name);
+		}
+		t_end();
+	}
+
+	/* The end of the loop is where it overflows: behind JNZ. MOV is 5 bytes, DEC and JNZ 2. */
+	for (int mode = PMI_NMI; mode <= PMI_VECTOR; mode++) {
+		const struct seq *s = seq_find("loop_10");
+		u64 count;
+
+		if (!t_begin("mispredict/overflow/%s", mode == PMI_NMI ? "NMI" : "vector"))
+			continue;
+		for (int j = 0; j < 4; j++)
+			run(EV_MISPREDICT | CTL_OS, s);
+		for (int j = 0; j < 3; j++) {
+			pmi_start(mode);
+			wrmsr(ctr_msr(0), CTR_MASK);
+			measure_run(s->fn, buf_a, buf_b, ctl_msr(0),
+				    EV_MISPREDICT | CTL_OS | CTL_INT | CTL_EN, FLAGS_ON);
+			count = pmi_stop();
+			check_eq(count, 1, "interrupts");
+			check_eq(this_cpu()->pmi_rip[0], (u64)s->fn + 9, "RIP");
+		}
+		t_end();
+	}
+}
+
+/* CMASK, INV, EDGE and unit masks. */
+static void modifiers(void)
+{
+	static const char *const names[] = { "straight", "loop_10", "jcc_short", "rep_movsb",
+					     "nested" };
+
+	if (t_begin("ctl/cmask")) {
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+			const struct seq *s = seq_find(names[i]);
+
+			for (int ev = 0; ev < NR_EV; ev++) {
+				u64 ctl = ev_select[ev] | CTL_OS, plain = run(ctl, s);
+
+				check_eq(plain, s->want[ev] + (ev == INSN ? RUN_INSNS :
+							       ev == COND ? 0 : RUN_BRANCHES),
+					 "%s, %s", s->name, ev_name[ev]);
+				check_eq(run(ctl | CTL_CMASK(1), s), plain, "%s, %s, CMASK 1",
+					 s->name, ev_name[ev]);
+				for (int m = 2; m < 256; m = m * 2 + 1)
+					check_eq(run(ctl | CTL_CMASK(m), s), 0,
+						 "%s, %s, CMASK %d", s->name, ev_name[ev], m);
+			}
+		}
+		t_end();
+	}
+
+	if (t_begin("ctl/inv")) {
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+			const struct seq *s = seq_find(names[i]);
+			u64 cyc;
+
+			warm_up(s);
+			cyc = run(EV_CYCLES | CTL_OS, s);
+			for (int ev = 0; ev < NR_EV; ev++) {
+				u64 ctl = ev_select[ev] | CTL_OS;
+				u64 n = run(ctl, s);
+
+				check_eq(run(ctl | CTL_INV | CTL_CMASK(1), s), cyc - n, "%s, %s",
+					 s->name, ev_name[ev]);
+				check_eq(run(ctl | CTL_INV | CTL_CMASK(2), s), 0,
+					 "%s, %s, CMASK 2", s->name, ev_name[ev]);
+			}
+		}
+		t_end();
+	}
+
+	if (t_begin("ctl/edge_and_unit_mask")) {
+		const struct seq *s = seq_find("nested");
+
+		for (int ev = 0; ev < NR_EV; ev++) {
+			u64 ctl = ev_select[ev] | CTL_OS, plain = run(ctl, s);
+
+			check(plain >= 34, "%s: %lu", ev_name[ev], plain);
+			check_eq(run(ctl | CTL_EDGE, s), plain, "%s, EDGE", ev_name[ev]);
+			for (int m = 0; m < 256; m += 17)
+				check_eq(run(ctl | m << 8, s), plain, "%s, unit mask %x",
+					 ev_name[ev], m);
+		}
+		t_end();
+	}
+}
+
+/* Events that don't exist: not those of the document's table, with any bit of 35:32 none. */
+static bool is_event(int sel)
+{
+	switch (sel) {
+	case EV_INSN: case EV_BRANCH: case EV_TAKEN: case EV_COND: case EV_MISPREDICT:
+	case EV_CYCLES: case EV_INTERRUPT: case 0x2c: case EV_TLB_MISS:
+		return true;
+	/* cache references and misses */
+	case 0x40 ... 0x44: case 0x60 ... 0x64:
+		return true;
+	}
+	return false;
+}
+
+static void unsupported(void)
+{
+	const struct seq *s = seq_find("nested");
+
+	if (!t_begin("ctl/unsupported_events"))
+		return;
+	for (u64 sel = 0; sel < 4096; sel++) {
+		u64 ctl = (sel & 0xff) | (sel >> 8) << 32 | CTL_MODES;
+
+		if (is_event(sel))
+			continue;
+		check_eq(run(ctl, s), 0, "event %x", (u32)sel);
+		/* Nor is every cycle one without it. */
+		if (sel < 256)
+			check_eq(run(ctl | 0xff00, s), 0, "event %x, all units", (u32)sel);
+	}
+	t_end();
+}
+
+/*
+ * Interrupts taken: IPIs and NMIs, no exceptions, no software interrupts, no IPI that waits.
+ */
+static void self_ipis(void *arg0, void *arg1)
+{
+	for (u64 i = 0; i < (u64)arg0; i++) {
+		apic_icr(0, ICR_SELF | ICR_ASSERT | VEC_IPI);
+		asm volatile("sti\n nop\n nop\n cli" : : : "memory");
+	}
+}
+
+static void self_nmis(void *arg0, void *arg1)
+{
+	for (u64 i = 0; i < (u64)arg0; i++)
+		apic_icr(this_cpu()->apic_id, ICR_ASSERT | ICR_NMI);
+}
+
+static void other_exceptions(void *arg0, void *arg1)
+{
+	u64 v;
+
+	asm volatile("int $0x81\n int $0x81" : : : "memory");
+	rdpmc_safe(99, &v);
+	/* Waits until interrupts are on, after the measurement. */
+	apic_icr(0, ICR_SELF | ICR_ASSERT | VEC_IPI);
+}
+
+static void interrupts(void)
+{
+	static const u8 sel[] = { 0xcf, 0x2c };
+
+	if (!t_begin("interrupts/taken"))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(sel); i++) {
+		u64 ctl = sel[i] | CTL_MODES;
+		struct pcpu *p = this_cpu();
+
+		for (u64 n = 0; n < 10; n += 3) {
+			p->irq_count = 0;
+			check_eq(count_run(0, ctl, self_ipis, (void *)n, NULL), n,
+				 "%lu IPIs, event %x", n, sel[i]);
+			check_eq(p->irq_count, n, "%lu IPIs handled", n);
+			p->pmi_count = 0;
+			check_eq(count_run(0, ctl, self_nmis, (void *)n, NULL), n,
+				 "%lu NMIs, event %x", n, sel[i]);
+			check_eq(p->pmi_count, n, "%lu NMIs handled", n);
+		}
+		check_eq(count_run(0, ctl, other_exceptions, NULL, NULL), 0,
+			 "software interrupts, exceptions, event %x", sel[i]);
+		asm volatile("sti\n nop\n nop\n cli" : : : "memory");
+	}
+	t_end();
+}
+
+/*
+ * The oracle
+ */
+#define ORACLE(ev, mode)	(0xc0de0100 + 4 * (ev) + (mode))
+
+enum { HOST_KERNEL, HOST_USER, GUEST_KERNEL, GUEST_USER };
+
+/*
+ * Counter 0 and the oracle's word read one after the other, before and after a call of
+ * (%rdi). The distance is the same: 3 instructions and the same WRMSR-free code.
+ */
+asm(
+".balign 16\n"
+"oracle_probe:\n"
+"	push %rbx\n"
+"	push %r12\n"
+"	push %r13\n"
+"	push %r14\n"
+"	mov %rsi, %rbx\n"
+"	mov (%rdi), %r12\n"
+"	mov 8(%rdi), %r13d\n"
+"	mov 16(%rdi), %r14\n"
+"	mov %r13d, %ecx\n"
+"	rdmsr\n"
+"	mov %eax, (%rbx)\n"
+"	mov %edx, 4(%rbx)\n"
+"	xor %ecx, %ecx\n"
+"	rdpmc\n"
+"	mov %eax, 8(%rbx)\n"
+"	mov %edx, 12(%rbx)\n"
+"	mov %r14, %rdi\n"
+"	lea 4096(%r14), %rsi\n"
+"	call *%r12\n"
+"	mov %r13d, %ecx\n"
+"	rdmsr\n"
+"	mov %eax, 16(%rbx)\n"
+"	mov %edx, 20(%rbx)\n"
+"	xor %ecx, %ecx\n"
+"	rdpmc\n"
+"	mov %eax, 24(%rbx)\n"
+"	mov %edx, 28(%rbx)\n"
+"	pop %r14\n"
+"	pop %r13\n"
+"	pop %r12\n"
+"	pop %rbx\n"
+"	ret\n"
+);
+void oracle_probe(void *arg0, void *arg1);
+
+/* From one RDMSR to the other: itself, MOV, MOV, XOR, RDPMC, MOV, MOV, MOV, LEA, CALL, RET, MOV */
+#define PROBE_INSNS	12
+#define PROBE_BRANCHES	2
+
+static void oracle(void)
+{
+	static const struct {
+		u8 select, oracle;
+	} t[] = {
+		{ EV_INSN, 0 }, { EV_BRANCH, 1 }, { EV_TAKEN, 2 }, { EV_COND, 3 },
+		{ EV_CYCLES, 5 }, { EV_TLB_MISS, 9 }, { EV_MISPREDICT, 4 },
+	};
+	u64 v;
+
+	if (t_begin("oracle/kernel")) {
+		if (!pmu.oracle) {
+			t_skip("no oracle");
+			t_end();
+			return;
+		}
+		for_each_seq(s) {
+			if (s->flags & SEQ_KERNEL)
+				continue;
+			for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+				struct {
+					seq_fn fn;
+					u64 msr;
+					void *buf;
+				} arg = { s->fn, ORACLE(t[i].oracle, HOST_KERNEL), buf_a };
+				u64 got[4];
+
+				/* RIP-relative stores and the like stay in buf_a. */
+				count_run(0, t[i].select | CTL_OS, oracle_probe, &arg, got);
+				check_eq(got[2] - got[0], got[3] - got[1], "%s, event %x",
+					 s->name, t[i].select);
+				if (i < NR_EV)
+					check_eq(got[2] - got[0], s->want[i] +
+						 (i == INSN ? PROBE_INSNS :
+						  i == COND ? 0 : PROBE_BRANCHES),
+						 "%s, event %x by the oracle", s->name, t[i].select);
+			}
+		}
+		t_end();
+	}
+
+	/* User mode has nothing but the sequence: no need to read in the middle of it. */
+	if (t_begin("oracle/user")) {
+		for_each_seq(s) {
+			if (s->flags & SEQ_KERNEL)
+				continue;
+			for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+				u64 before = rdmsr(ORACLE(t[i].oracle, HOST_USER));
+				u64 n = count_user(1, t[i].select | CTL_USR, s->fn, buf_a, buf_b);
+				u64 after = rdmsr(ORACLE(t[i].oracle, HOST_USER));
+
+				check_eq(after - before, n, "%s, event %x", s->name, t[i].select);
+			}
+		}
+		t_end();
+	}
+
+	/* A counter runs, or the oracle doesn't either. */
+	if (t_begin("oracle/accesses")) {
+		u64 rd, wr, pm;
+
+		wrmsr(ctl_msr(1), EV_INSN | CTL_OS | CTL_EN);
+		rd = rdmsr(ORACLE(12, HOST_KERNEL));
+		wr = rdmsr(ORACLE(13, HOST_KERNEL));
+		pm = rdmsr(ORACLE(15, HOST_KERNEL));
+		for (int i = 0; i < 10; i++)
+			rdmsr(ctr_msr(0));
+		for (int i = 0; i < 20; i++)
+			wrmsr(ctr_msr(0), i);
+		for (int i = 0; i < 30; i++)
+			rdpmc_safe(0, &v);
+		/* Not a register of the PMU, not there, not allowed: don't count. */
+		rdmsr(MSR_LSTAR);
+		rdpmc_safe(99, &v);
+		check_eq(rdmsr(ORACLE(12, HOST_KERNEL)) - rd, 10, "RDMSRs");
+		check_eq(rdmsr(ORACLE(13, HOST_KERNEL)) - wr, 20, "WRMSRs");
+		check_eq(rdmsr(ORACLE(15, HOST_KERNEL)) - pm, 30, "RDPMCs");
+		wrmsr(ctl_msr(1), 0);
+		t_end();
+	}
+
+	if (t_begin("oracle/window")) {
+		check_eq(rdmsr(0xc0de0000), 0x554d50565f4d564bull, "signature");
+		for (int ev = 0; ev < 16; ev++)
+			for (int mode = 0; mode < 4; mode++)
+				check_eq(rdmsr_safe(ORACLE(ev, mode), &v), NO_FAULT,
+					 "event %d, mode %d", ev, mode);
+		check_eq(rdmsr_safe(ORACLE(16, 0), &v), 13, "behind the last event");
+		t_end();
+	}
+
+	/* x-pmu-oracle: it counts with no counter programmed. */
+	if (cmdline_has("oracle=on") && t_begin("oracle/always")) {
+		const struct seq *s = seq_find("loop_500");
+		u64 before;
+
+		pmu_reset();
+		before = rdmsr(ORACLE(INSN, HOST_USER));
+		measure_user(s->fn, buf_a, buf_b, ctl_msr(0), 0, FLAGS_ON, user_stack_top());
+		check_eq(rdmsr(ORACLE(INSN, HOST_USER)) - before,
+			 s->want[INSN] + USER_USR_INSNS, "instructions at CPL 3");
+		t_end();
+	}
+}
+
+TESTS(event_tests)
+{
+	cycles();
+	halted();
+	tlb();
+	mispredicts();
+	modifiers();
+	unsupported();
+	interrupts();
+	oracle();
+}
