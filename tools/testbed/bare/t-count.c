@@ -3,7 +3,7 @@
  * Instructions, branches, taken and conditional branches of the sequences in seq.S: at CPL 0
  * and 3, with counters that look at either or both.
  */
-#include "pmu.h"
+#include "svm.h"
 
 /* What one run counts besides the sequence: see stubs.S. No branch of it is conditional. */
 static const u64 run_extra[NR_EV] = { RUN_INSNS, RUN_BRANCHES, RUN_BRANCHES, 0 };
@@ -189,6 +189,7 @@ static void parallel_global(void)
  */
 asm(
 ".balign 16\n"
+".globl user_calls\n"
 "user_calls:\n"
 "	mov $10, %edx\n"
 "1:	syscall\n"
@@ -197,7 +198,6 @@ asm(
 "	jnz 1b\n"
 "	ret\n"
 );
-void user_calls(void *arg0, void *arg1);
 
 /* INT3 of user mode, at whose gate is an IRETQ for the moment. 5 INT3, NOP. */
 asm(

@@ -2,7 +2,7 @@
 /*
  * What the registers hold, which there are, and who may read them.
  */
-#include "pmu.h"
+#include "svm.h"
 
 #define GP	13
 #define UD	6
@@ -227,6 +227,7 @@ static void rdpmc(void)
  */
 asm(
 ".balign 16\n"
+".globl read_running\n"
 "read_running:\n"
 "	mov %rdi, %r8\n"		/* 3 */
 "	mov %rsi, %r9\n"		/* 4 */
@@ -261,7 +262,6 @@ asm(
 "	jnz 1b\n"
 "	ret\n"
 );
-void read_running(void *arg0, void *arg1);
 
 static void running(void)
 {
