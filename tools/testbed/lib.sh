@@ -44,11 +44,15 @@ key_of() {
 	sha256sum | cut -c1-16
 }
 
-cache_dir() {
+check_cache() {
 	case $CACHE in
 	/*/*) ;;
 	*) die "KVM_VPMU_CACHE must be an absolute path below some directory, not '$CACHE'" ;;
 	esac
+}
+
+cache_dir() {
+	check_cache
 	mkdir -p "$CACHE/tmp" "$CACHE/log" || die "can't make the cache folder $CACHE"
 	CACHE=$(cd "$CACHE" && pwd -P)
 }
