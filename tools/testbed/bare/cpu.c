@@ -246,6 +246,13 @@ void cpu_init(u32 cpu)
 	if (!cpu) {
 		for (int i = 0; i < 256; i++)
 			gate_reset(i);
+		/*
+		 * The firmware left the PIC's timer on. Silence it while LINT0 still lets it
+		 * through: a request left behind at the CPU would be an interrupt without a
+		 * vector.
+		 */
+		outb(0x21, 0xff);
+		outb(0xa1, 0xff);
 	}
 
 	memcpy(gdt, gdt_boot, (u8 *)gdt_boot_end - (u8 *)gdt_boot);

@@ -263,6 +263,9 @@ static void finish(u64 status)
 
 void t_done(void)
 {
+	/* A misspelt word isn't a success. */
+	if (!t_total && !cmdline_has("list"))
+		t_bail("no test has such a name");
 	print("1..%lu\n# %lu failed of %lu, %lu checks\n", t_total, t_failed, t_total,
 	      t_total_checks);
 	finish(t_failed);

@@ -115,9 +115,15 @@ struct guest {
 	u64 exits[256], entries;
 };
 
-extern struct guest guest;
+extern struct guest guests[MAX_CPUS];
+
+static inline struct guest *this_guest(void)
+{
+	return &guests[this_cpu()->cpu];
+}
 
 bool svm_supported(void);
+void svm_enable(bool on);
 
 /*
  * Ready to call @fn at @cpl, with VMMCALL behind it. Only VMMCALL, NMI, INTR and SHUTDOWN are
@@ -129,10 +135,19 @@ void intercept(struct vmcb *v, u32 exit);
 /* VMRUN, once; interrupts of the host are on as long as the guest runs. */
 u64 guest_run(void);
 /*
- * VMRUN until VMMCALL. Interrupts are taken and what @skip tells to is skipped, instructions
- * among them. Returns false after an unexpected exit, which it reports.
+ * VMRUN until VMMCALL. Interrupts are taken, instructions that exit skipped. Returns false after
+ * an unexpected exit, which it reports.
  */
 bool guest_loop(void);
+/* Count @ctl with counter 0 over guest_loop(). */
+u64 guest_count(u64 ctl);
+
+/* What counts in the guest besides the sequence, and for @n VMRUNs. */
+extern const u64 guest_extra[NR_EV];
+u64 vmruns(int ev, u64 n);
+
+/* MOV, then arg0 turns of CPUID, DEC, JNZ */
+void storm_cpuid(void *arg0, void *arg1);
 
 /* Sequences of other tests that make sense in a guest, too. */
 void user_calls(void *arg0, void *arg1);	/* t-count.c */

@@ -1,2 +1,342 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "pmu.h"
+/*
+ * All CPUs at once, each with counters of its own: what one does isn't seen by another.
+ */
+#include "svm.h"
+
+#define NEG(n)	(-(u64)(n) & CTR_MASK)
+
+static u8 bufs[MAX_CPUS][2][4 * 4096] __attribute__((aligned(4096)));
+
+/* All of them get here before any goes on; again and again. */
+static volatile u32 arrived;
+
+static void barrier(void)
+{
+	u32 me = __atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
+	/* up to the next multiple of the number of CPUs */
+	u32 all = (me + nr_cpus - 1) / nr_cpus * nr_cpus;
+
+	while ((int)(__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) - all) < 0)
+		cpu_relax();
+}
+
+static void on_all(void (*fn)(void *arg), void *arg)
+{
+	arrived = 0;
+	smp_run(nr_cpus, fn, arg);
+}
+
+static void reset(void *arg)
+{
+	pmu_reset();
+}
+
+/* Sequences that the others may execute meanwhile: not those that modify themselves. */
+static bool shareable(const struct seq *s)
+{
+	return !(s->flags & (SEQ_KERNEL | SEQ_IF)) &&
+	       !(s->name[0] == 's' && s->name[1] == 'm' && s->name[2] == 'c');
+}
+
+#define ROUNDS 60
+
+static void count_all(void *arg)
+{
+	int cpu = this_cpu()->cpu, nr = seqs_end - seqs_start;
+
+	for (int r = 0; r < ROUNDS; r++) {
+		/* Another sequence, event and counter on each CPU, other ones in each round. */
+		const struct seq *s = &seqs_start[(r + cpu * 7) % nr];
+		int ev = (r + cpu) % NR_EV, n = (r / 2 + cpu) % pmu.nr;
+		u64 got;
+
+		barrier();
+		if (!shareable(s))
+			continue;
+		wrmsr(ctr_msr(n), 0);
+		measure_run(s->fn, bufs[cpu][0], bufs[cpu][1], ctl_msr(n),
+			    ev_select[ev] | CTL_OS | CTL_EN, FLAGS_OFF);
+		got = rdmsr(ctr_msr(n));
+		check_eq(got, s->want[ev] + (ev == INSN ? RUN_INSNS : ev == COND ? 0 :
+					     RUN_BRANCHES),
+			 "CPU %d, round %d, %s, %s at CPL 0", cpu, r, s->name, ev_name[ev]);
+		wrmsr(ctr_msr(n), 0);
+		measure_user(s->fn, bufs[cpu][0], bufs[cpu][1], ctl_msr(n),
+			     ev_select[ev] | CTL_USR | CTL_EN, FLAGS_ON, user_stack_top());
+		got = rdmsr(ctr_msr(n));
+		check_eq(got, s->want[ev] + (ev == INSN ? USER_USR_INSNS : ev == COND ? 0 :
+					     USER_USR_BRANCHES),
+			 "CPU %d, round %d, %s, %s at CPL 3", cpu, r, s->name, ev_name[ev]);
+	}
+}
+
+/* MOV, then arg0 turns of NOP, DEC, JNZ */
+asm(
+".balign 16\n"
+"smp_loop:\n"
+"	mov %rdi, %rcx\n"
+"1:	nop\n"
+"	dec %rcx\n"
+"	jnz 1b\n"
+"	ret\n"
+);
+void smp_loop(void *arg0, void *arg1);
+
+/* Long enough that they do overlap; another length on each CPU. */
+static u64 turns(int cpu)
+{
+	return 2000000 + 12345 * cpu;
+}
+
+static void loops_want(u64 n, u64 *want)
+{
+	want[INSN] = 1 + 3 * n + USER_USR_INSNS;
+	want[BRANCH] = n + USER_USR_BRANCHES;
+	want[TAKEN] = n - 1 + USER_USR_BRANCHES;
+	want[COND] = n;
+}
+
+static volatile u32 loops_done;
+static u32 ipis[MAX_CPUS];
+
+static bool on_ipi(struct regs *r)
+{
+	ipis[this_cpu()->cpu]++;
+	return false;
+}
+
+/*
+ * A timer on each CPU. Under -icount the emulator executes one CPU after the other, each until
+ * the next timer: with these, none gets through its loop in one go.
+ */
+static void timer(bool on)
+{
+	apic_write(APIC_LVTT, on ? APIC_PERIODIC | VEC_TIMER : APIC_MASKED);
+	apic_write(APIC_TMICT, on ? 200 * 1000 : 0);
+	asm volatile("sti\n nop\n cli" : : : "memory");
+}
+
+/* All the counters, all the time. With @arg, the others are bombarded by IPIs. */
+static void loops_all(void *arg)
+{
+	int cpu = this_cpu()->cpu;
+	u64 want[NR_EV];
+
+	loops_want(turns(cpu), want);
+	for (int i = 0; i < pmu.nr; i++) {
+		wrmsr(ctr_msr(i), 0);
+		wrmsr(ctl_msr(i), ev_select[i % NR_EV] | CTL_USR | CTL_EN);
+	}
+	ipis[cpu] = 0;
+	barrier();
+	timer(true);
+	if (arg && cpu == 0) {
+		while (loops_done != (u32)nr_cpus - 1) {
+			for (int i = 1; i < nr_cpus; i++)
+				apic_icr(pcpus[i].apic_id, ICR_ASSERT | VEC_IPI);
+			irq_enable();
+			for (int i = 0; i < 1000; i++)
+				cpu_relax();
+			irq_disable();
+		}
+	} else {
+		/* The last counter is the one that the stub switches off. */
+		measure_user(smp_loop, (void *)turns(cpu), NULL, ctl_msr(pmu.nr - 1),
+			     ev_select[(pmu.nr - 1) % NR_EV] | CTL_USR | CTL_EN, FLAGS_ON,
+			     user_stack_top());
+		__atomic_add_fetch(&loops_done, 1, __ATOMIC_SEQ_CST);
+		for (int i = 0; i < pmu.nr; i++)
+			check_eq(rdmsr(ctr_msr(i)), want[i % NR_EV], "CPU %d, counter %d, %s", cpu,
+				 i, ev_name[i % NR_EV]);
+		if (arg)
+			check(ipis[cpu], "CPU %d: IPIs", cpu);
+	}
+	timer(false);
+	for (int i = 0; i < pmu.nr; i++)
+		wrmsr(ctl_msr(i), 0);
+}
+
+/*
+ * Overflows, at another N on each CPU: loop_4000 is MOV (5 bytes) and turns of NOP (1), DEC (2),
+ * JNZ (2), so instruction number n is followed by
+ */
+static u64 loop_4000_next(u64 fn, u64 n)
+{
+	static const u8 next[] = { 6, 8, 5 };	/* behind NOP, DEC, JNZ */
+
+	return n == 1 ? fn + 5 : fn + next[(n - 2) % 3];
+}
+
+static void overflow_all(void *arg)
+{
+	const struct seq *s = seq_find("loop_4000");
+	struct pcpu *p = this_cpu();
+	enum pmi_mode mode = (u64)arg;
+	u64 cpu = p->cpu, count;
+
+	for (int r = 0; r < ROUNDS; r++) {
+		u64 n = 1 + r * 61 + cpu * 1009;
+		int c = (r + cpu) % pmu.nr;
+
+		pmi_start(mode);
+		wrmsr(ctr_msr(c), NEG(n));
+		barrier();
+		measure_user(s->fn, NULL, NULL, ctl_msr(c), EV_INSN | CTL_USR | CTL_INT | CTL_EN,
+			     FLAGS_ON, user_stack_top());
+		count = pmi_stop();
+		check_eq(count, 1, "CPU %lu, N %lu: interrupts", cpu, n);
+		check_eq(p->pmi_rip[0], loop_4000_next((u64)s->fn, n), "CPU %lu, N %lu: RIP", cpu,
+			 n);
+		check_eq(rdmsr(ctr_msr(c)), s->want[INSN] + USER_USR_INSNS - n,
+			 "CPU %lu, N %lu: counter", cpu, n);
+	}
+}
+
+static void rearm_all(void *arg)
+{
+	const struct seq *s = seq_find("loop_4000");
+	struct pcpu *p = this_cpu();
+	u64 cpu = p->cpu, n = 3 + cpu % 9, bad = 0, count;
+
+	pmi_start(PMI_NMI);
+	p->rearm_msr = ctr_msr(0);
+	p->rearm_val = NEG(n);
+	p->rearm_left = 999;
+	wrmsr(ctr_msr(0), NEG(n));
+	barrier();
+	measure_user(s->fn, NULL, NULL, ctl_msr(0), EV_INSN | CTL_USR | CTL_INT | CTL_EN,
+		     FLAGS_ON, user_stack_top());
+	count = pmi_stop();
+	check_eq(count, 1000, "CPU %lu: interrupts", cpu);
+	for (u64 i = 1; i <= 1000; i++)
+		bad += p->pmi_rip[i - 1] != loop_4000_next((u64)s->fn, i * n);
+	check_eq(bad, 0, "CPU %lu, N %lu: wrong RIPs", cpu, n);
+	check_eq(rdmsr(ctr_msr(0)), s->want[INSN] + USER_USR_INSNS - 1000 * n, "CPU %lu: counter",
+		 cpu);
+}
+
+/*
+ * One CPU writes to the code that the others execute, what is there already: the emulator has to
+ * translate it again and again, and to leave it in the middle.
+ */
+static void rewrite_all(void *arg)
+{
+	int cpu = this_cpu()->cpu;
+	u64 want[NR_EV];
+
+	loops_want(turns(cpu), want);
+	barrier();
+	timer(true);
+	if (cpu == 0) {
+		/* The NOP, behind the 3 bytes of MOV. */
+		volatile u8 *nop = (u8 *)smp_loop + 3;
+		u64 n = 0;
+
+		while (loops_done != (u32)nr_cpus - 1) {
+			*nop = 0x90;
+			n++;
+			irq_enable();
+			/* No PAUSE, which would have another CPU executed under -icount. */
+			for (int i = 0; i < 20000; i++)
+				asm volatile("");
+			irq_disable();
+		}
+		check(n > 10, "%lu writes", n);
+		timer(false);
+		return;
+	}
+	for (int ev = 0; ev < NR_EV; ev++)
+		check_eq(count_user(ev, ev_select[ev] | CTL_USR, smp_loop, (void *)turns(cpu),
+				    NULL),
+			 want[ev], "CPU %d, %s", cpu, ev_name[ev]);
+	timer(false);
+	__atomic_add_fetch(&loops_done, 1, __ATOMIC_SEQ_CST);
+}
+
+/* A guest on each CPU, with 1,000 exits and a timer. */
+static void guests_all(void *arg)
+{
+	u64 cpu = this_cpu()->cpu, n = 1000 + 37 * cpu;
+	u64 want[NR_EV] = { 1 + 2 * n, n, n - 1, n };
+
+	svm_enable(true);
+	barrier();
+	for (int ev = 0; ev < NR_EV; ev++) {
+		int cpl = (cpu + ev) & 1 ? 3 : 0;
+		u64 got;
+
+		guest_init(cpl, cpu & 2, storm_cpuid, (void *)n, NULL);
+		intercept(this_guest()->vmcb, EXIT_CPUID);
+		apic_write(APIC_LVTT, APIC_PERIODIC | VEC_TIMER);
+		apic_write(APIC_TMICT, 100000);
+		got = guest_count(ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS));
+		apic_write(APIC_LVTT, APIC_MASKED);
+		apic_write(APIC_TMICT, 0);
+		asm volatile("sti\n nop\n cli" : : : "memory");
+		check_eq(this_guest()->exits[EXIT_CPUID], n, "CPU %lu: exits", cpu);
+		check_eq(got, want[ev] + guest_extra[ev] + vmruns(ev, this_guest()->entries),
+			 "CPU %lu, %s with %lu entries", cpu, ev_name[ev], this_guest()->entries);
+	}
+	svm_enable(false);
+}
+
+/* PMU registers of one CPU are out of reach of the others. */
+static void registers_all(void *arg)
+{
+	u64 cpu = this_cpu()->cpu;
+
+	for (int i = 0; i < pmu.nr; i++) {
+		wrmsr(ctr_msr(i), cpu << 20 | i);
+		wrmsr(ctl_msr(i), cpu << 8 | i);
+	}
+	barrier();
+	for (int i = 0; i < pmu.nr; i++) {
+		check_eq(rdmsr(ctr_msr(i)), cpu << 20 | i, "CPU %lu, counter %d", cpu, i);
+		check_eq(rdmsr(ctl_msr(i)), cpu << 8 | i, "CPU %lu, PERF_CTL%d", cpu, i);
+	}
+	barrier();
+	pmu_reset();
+}
+
+TESTS(smp_tests)
+{
+	static const struct {
+		const char *name;
+		void (*fn)(void *arg);
+		u64 arg;
+		bool svm;
+	} t[] = {
+		{ "smp/registers", registers_all, 0, false },
+		{ "smp/sequences", count_all, 0, false },
+		{ "smp/loops", loops_all, 0, false },
+		{ "smp/loops_with_ipis", loops_all, 1, false },
+		{ "smp/overflow/NMI", overflow_all, PMI_NMI, false },
+		{ "smp/overflow/vector", overflow_all, PMI_VECTOR, false },
+		{ "smp/rearm", rearm_all, 0, false },
+		{ "smp/code_rewritten", rewrite_all, 0, false },
+		{ "smp/guests", guests_all, 0, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		if (!t_begin("%s", t[i].name))
+			continue;
+		if (nr_cpus < 2 || (t[i].svm && !svm_supported())) {
+			t_skip(nr_cpus < 2 ? "one CPU only" : "no SVM");
+			t_end();
+			continue;
+		}
+		on_all(reset, NULL);
+		if (t[i].fn == rearm_all)
+			gate_set(2, nmi_rearm_entry, 0, 1);
+		handlers[VEC_IPI] = on_ipi;
+		for (int r = 0; r < 3; r++) {
+			loops_done = 0;
+			on_all(t[i].fn, (void *)t[i].arg);
+		}
+		gate_reset(2);
+		handlers[VEC_IPI] = NULL;
+		on_all(reset, NULL);
+		t_end();
+	}
+}

@@ -6,19 +6,22 @@
 
 #define NEG(n)	(-(u64)(n) & CTR_MASK)
 
-struct guest guest;
+struct guest guests[MAX_CPUS];
 
-static struct vmcb vmcb __attribute__((aligned(4096)));
-static u8 hsave[4096] __attribute__((aligned(4096)));
+/* All exits or none, for all guests. */
 static u8 msrpm[8192] __attribute__((aligned(4096)));
 static u8 iopm[12288] __attribute__((aligned(4096)));
-static u8 guest_stack[4096] __attribute__((aligned(4096)));
 
-/* Nested page tables: the identity map of start.S, but of NPT_HOLE, which begin unmapped. */
+static struct {
+	struct vmcb vmcb;
+	u8 hsave[4096];
+	u8 stack[4096];
+	/* Nested page tables: the identity map of start.S, but for NPT_HOLE. */
+	u64 npt_pml4[512], npt_pdpt[512], npt_pd[512];
+} areas[MAX_CPUS] __attribute__((aligned(4096)));
+
 #define NPT_HOLE	0x4000000ull
-static u64 npt_pml4[512] __attribute__((aligned(4096)));
-static u64 npt_pdpt[512] __attribute__((aligned(4096)));
-static u64 npt_pd[512] __attribute__((aligned(4096)));
+
 extern u64 pml4[512];
 
 /*
@@ -95,10 +98,10 @@ asm(
 #define GUEST_INSNS	2
 #define GUEST_BRANCHES	2
 
-static const u64 guest_extra[NR_EV] = { GUEST_INSNS, GUEST_BRANCHES, GUEST_BRANCHES, 0 };
+const u64 guest_extra[NR_EV] = { GUEST_INSNS, GUEST_BRANCHES, GUEST_BRANCHES, 0 };
 
 /* VMRUN counts as an instruction and a branch; not as one that is taken or conditional. */
-static u64 vmruns(int ev, u64 n)
+u64 vmruns(int ev, u64 n)
 {
 	return pmu.vmrun_counts && (ev == INSN || ev == BRANCH) ? n : 0;
 }
@@ -108,13 +111,13 @@ bool svm_supported(void)
 	return cpuid_has(0x8000000a) && cpuid(0x80000001, 0).c & BIT(2);
 }
 
-static void svm_enable(bool on)
+void svm_enable(bool on)
 {
 	u64 efer = rdmsr(MSR_EFER) & ~EFER_SVME;
 
 	wrmsr(MSR_EFER, efer | (on ? EFER_SVME : 0));
 	if (on)
-		wrmsr(MSR_VM_HSAVE_PA, (u64)hsave);
+		wrmsr(MSR_VM_HSAVE_PA, (u64)areas[this_cpu()->cpu].hsave);
 }
 
 void intercept(struct vmcb *v, u32 exit)
@@ -142,7 +145,9 @@ static void no_intercept(struct vmcb *v, u32 exit)
 
 void guest_init(int cpl, bool npt, seq_fn fn, void *arg0, void *arg1)
 {
-	struct vmcb *v = &vmcb;
+	typeof(&areas[0]) a = &areas[this_cpu()->cpu];
+	struct guest *g = this_guest();
+	struct vmcb *v = &a->vmcb;
 	struct {
 		u16 limit;
 		u64 base;
@@ -150,8 +155,8 @@ void guest_init(int cpl, bool npt, seq_fn fn, void *arg0, void *arg1)
 	u16 dpl = cpl << 5;
 
 	memset(v, 0, sizeof(*v));
-	memset(&guest, 0, sizeof(guest));
-	guest.vmcb = v;
+	memset(g, 0, sizeof(*g));
+	g->vmcb = v;
 
 	intercept(v, EXIT_VMRUN);
 	intercept(v, EXIT_VMMCALL);
@@ -164,14 +169,14 @@ void guest_init(int cpl, bool npt, seq_fn fn, void *arg0, void *arg1)
 	v->msrpm = (u64)msrpm;
 	v->iopm = (u64)iopm;
 	if (npt) {
-		memcpy(npt_pml4, pml4, 4096);
-		memcpy(npt_pdpt, (void *)(pml4[0] & ~0xfffull), 4096);
-		memcpy(npt_pd, (void *)(npt_pdpt[0] & ~0xfffull), 4096);
-		npt_pml4[0] = (u64)npt_pdpt | 7;
-		npt_pdpt[0] = (u64)npt_pd | 7;
-		npt_pd[NPT_HOLE >> 21] = 0;
+		memcpy(a->npt_pml4, pml4, 4096);
+		memcpy(a->npt_pdpt, (void *)(pml4[0] & ~0xfffull), 4096);
+		memcpy(a->npt_pd, (void *)(a->npt_pdpt[0] & ~0xfffull), 4096);
+		a->npt_pml4[0] = (u64)a->npt_pdpt | 7;
+		a->npt_pdpt[0] = (u64)a->npt_pd | 7;
+		a->npt_pd[NPT_HOLE >> 21] = 0;
 		v->nested_ctl = 1;
-		v->nested_cr3 = (u64)npt_pml4;
+		v->nested_cr3 = (u64)a->npt_pml4;
 	}
 
 	v->cs = (struct vmcb_seg){ cpl ? USER_CS : KERNEL_CS, 0xa9b | dpl, ~0u, 0 };
@@ -192,10 +197,10 @@ void guest_init(int cpl, bool npt, seq_fn fn, void *arg0, void *arg1)
 	v->g_pat = 0x0007040600070406;
 	v->rflags = 2;
 	v->rip = (u64)guest_call;
-	v->rsp = (u64)(guest_stack + sizeof(guest_stack));
-	guest.regs.rbx = (u64)fn;
-	guest.regs.rdi = (u64)arg0;
-	guest.regs.rsi = (u64)arg1;
+	v->rsp = (u64)(a->stack + sizeof(a->stack));
+	g->regs.rbx = (u64)fn;
+	g->regs.rdi = (u64)arg0;
+	g->regs.rsi = (u64)arg1;
 }
 
 static inline void clgi(void)
@@ -211,10 +216,10 @@ static inline void stgi(void)
 u64 guest_run(void)
 {
 	clgi();
-	guest.entries++;
-	guest_enter((u64)guest.vmcb, &guest.regs);
+	this_guest()->entries++;
+	guest_enter((u64)this_guest()->vmcb, &this_guest()->regs);
 	stgi();
-	return guest.vmcb->exit_code;
+	return this_guest()->vmcb->exit_code;
 }
 
 static void take_irqs(void)
@@ -224,12 +229,13 @@ static void take_irqs(void)
 
 bool guest_loop(void)
 {
-	struct vmcb *v = guest.vmcb;
+	struct guest *g = this_guest();
+	struct vmcb *v = g->vmcb;
 
 	for (;;) {
 		u64 exit = guest_run();
 
-		guest.exits[exit == EXIT_NPF ? 0xff : exit & 0xff]++;
+		this_guest()->exits[exit == EXIT_NPF ? 0xff : exit & 0xff]++;
 		switch (exit) {
 		case EXIT_VMMCALL:
 			return true;
@@ -247,14 +253,14 @@ bool guest_loop(void)
 			v->rip = v->exit_info2;
 			break;
 		case EXIT_NPF:
-			npt_pd[NPT_HOLE >> 21] = NPT_HOLE | 0x87;
+			areas[this_cpu()->cpu].npt_pd[NPT_HOLE >> 21] = NPT_HOLE | 0x87;
 			break;
 		default:
 			check(false, "exit %lx (%lx, %lx) at %lx", exit, v->exit_info1,
 			      v->exit_info2, v->rip);
 			return false;
 		}
-		if (guest.entries > 200000) {
+		if (this_guest()->entries > 200000) {
 			check(false, "the guest never ends, at %lx", v->rip);
 			return false;
 		}
@@ -287,9 +293,9 @@ static u64 shot(int n, u64 ctl, int cpl, bool npt, const struct seq *s)
 	u64 got;
 
 	guest_init(cpl, npt, s->fn, buf_a, buf_b);
-	got = count_run(n, ctl, svm_shot, guest.vmcb, regs);
-	check_eq(guest.vmcb->exit_code, EXIT_VMMCALL, "%s: exit", s->name);
-	check_eq(guest.vmcb->rip, (u64)guest_vmmcall, "%s: guest RIP", s->name);
+	got = count_run(n, ctl, svm_shot, this_guest()->vmcb, regs);
+	check_eq(this_guest()->vmcb->exit_code, EXIT_VMMCALL, "%s: exit", s->name);
+	check_eq(this_guest()->vmcb->rip, (u64)guest_vmmcall, "%s: guest RIP", s->name);
 	return got;
 }
 
@@ -437,10 +443,7 @@ static void guest_mode_changes(void)
 	t_end();
 }
 
-/*
- * Count with counter 0 while @n turns of exits are handled.
- */
-static u64 count_loop(u64 ctl)
+u64 guest_count(u64 ctl)
 {
 	u64 got;
 
@@ -459,6 +462,7 @@ static u64 count_loop(u64 ctl)
 #define STORM(name, insn)						\
 asm(									\
 ".balign 16\n"								\
+".globl " #name "\n"							\
 #name ":\n"								\
 "	mov %edi, %r8d\n"						\
 "1:	" insn "\n"							\
@@ -472,7 +476,6 @@ STORM(storm_cpuid, "cpuid");
 STORM(storm_rdmsr, "rdmsr");
 STORM(storm_hlt, "hlt");
 STORM(storm_in, "in $0x80, %al");
-STORM(storm_nop, "nop");
 
 static void storms(void)
 {
@@ -502,17 +505,17 @@ static void storms(void)
 				u64 run, done, exits, mode = cpl ? 3 : 2;
 
 				guest_init(cpl, i & 1, t[i].fn, (void *)n, NULL);
-				intercept(guest.vmcb, t[i].exit);
-				guest.regs.rcx = 0x1b;
+				intercept(this_guest()->vmcb, t[i].exit);
+				this_guest()->regs.rcx = 0x1b;
 				run = pmu.oracle ? rdmsr(0xc0de0100 + 4 * 10 + mode) : 0;
 				done = pmu.oracle ? rdmsr(0xc0de0100 + 4 * 11 + mode) : 0;
 				exits = pmu.oracle ? rdmsr(0xc0de0100 + 4 * 14 + mode) : 0;
-				got = count_loop(ev_select[ev] | CTL_GUEST |
+				got = guest_count(ev_select[ev] | CTL_GUEST |
 						 (cpl ? CTL_USR : CTL_OS));
 				check_eq(got, want[ev] + guest_extra[ev] + vmruns(ev, entries),
 					 "%s", ev_name[ev]);
-				check_eq(guest.exits[t[i].exit], n, "exits");
-				check_eq(guest.entries, entries, "entries");
+				check_eq(this_guest()->exits[t[i].exit], n, "exits");
+				check_eq(this_guest()->entries, entries, "entries");
 				if (!pmu.oracle)
 					continue;
 				check_eq(rdmsr(0xc0de0100 + 4 * 10 + mode) - run, entries,
@@ -549,17 +552,17 @@ static void asynchronous(void)
 			done = pmu.oracle ? rdmsr(0xc0de0100 + 4 * 11 + mode) : 0;
 			apic_write(APIC_LVTT, APIC_PERIODIC | VEC_TIMER);
 			apic_write(APIC_TMICT, 50000);
-			got = count_loop(ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS));
+			got = guest_count(ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS));
 			apic_write(APIC_LVTT, APIC_MASKED);
 			apic_write(APIC_TMICT, 0);
 			take_irqs();
-			check(guest.exits[EXIT_INTR] > 1, "%lu timer interrupts",
-			      guest.exits[EXIT_INTR]);
-			check_eq(got, s->want[ev] + guest_extra[ev] + vmruns(ev, guest.entries),
-				 "%s with %lu entries", ev_name[ev], guest.entries);
+			check(this_guest()->exits[EXIT_INTR] > 1, "%lu timer interrupts",
+			      this_guest()->exits[EXIT_INTR]);
+			check_eq(got, s->want[ev] + guest_extra[ev] + vmruns(ev, this_guest()->entries),
+				 "%s with %lu entries", ev_name[ev], this_guest()->entries);
 			if (!pmu.oracle)
 				continue;
-			check_eq(rdmsr(0xc0de0100 + 4 * 10 + mode) - run, guest.entries,
+			check_eq(rdmsr(0xc0de0100 + 4 * 10 + mode) - run, this_guest()->entries,
 				 "VMRUNs by the oracle");
 			check_eq(rdmsr(0xc0de0100 + 4 * 11 + mode), done, "completed");
 		}
@@ -575,13 +578,13 @@ static void asynchronous(void)
 			u64 got, n = 0;
 
 			guest_init(0, false, s->fn, buf_a, buf_b);
-			no_intercept(guest.vmcb, EXIT_INTR);
-			guest.vmcb->int_ctl = 0;
-			guest.vmcb->rflags = FLAGS_ON;
+			no_intercept(this_guest()->vmcb, EXIT_INTR);
+			this_guest()->vmcb->int_ctl = 0;
+			this_guest()->vmcb->rflags = FLAGS_ON;
 			p->pmi_count = 0;
 			apic_write(APIC_LVTT, APIC_PERIODIC | VEC_TIMER);
 			apic_write(APIC_TMICT, 50000);
-			got = count_loop(ev_select[ev] | CTL_GUEST | CTL_OS);
+			got = guest_count(ev_select[ev] | CTL_GUEST | CTL_OS);
 			apic_write(APIC_LVTT, APIC_MASKED);
 			apic_write(APIC_TMICT, 0);
 			take_irqs();
@@ -592,7 +595,7 @@ static void asynchronous(void)
 				n += rip >= (u64)s->fn && rip < (u64)s->fn + 16;
 			}
 			check(n > 1 && p->pmi_count < PCPU_PMI_SLOTS, "%lu timer interrupts", n);
-			check_eq(guest.entries, 1, "entries");
+			check_eq(this_guest()->entries, 1, "entries");
 			check_eq(got, s->want[ev] + guest_extra[ev] + n * each + vmruns(ev, 1),
 				 "%s with %lu interrupts", ev_name[ev], n);
 		}
@@ -623,16 +626,16 @@ static void pending_at_entry(void)
 				      (cpl ? CTL_USR : CTL_OS));
 				clgi();
 				apic_icr(p->apic_id, ICR_ASSERT | (nmi ? ICR_NMI : VEC_IPI));
-				guest_enter((u64)guest.vmcb, &guest.regs);
+				guest_enter((u64)this_guest()->vmcb, &this_guest()->regs);
 				check_eq(p->pmi_count, 0, "NMIs while GIF is 0");
 				stgi();
 				take_irqs();
 				wrmsr(ctl_msr(0), 0);
 				got = rdmsr(ctr_msr(0));
-				check_eq(guest.vmcb->exit_code, nmi ? EXIT_NMI : EXIT_INTR,
+				check_eq(this_guest()->vmcb->exit_code, nmi ? EXIT_NMI : EXIT_INTR,
 					 "exit");
-				check_eq(guest.vmcb->rip, (u64)guest_call, "guest RIP");
-				check_eq(guest.vmcb->next_rip, 0, "next RIP");
+				check_eq(this_guest()->vmcb->rip, (u64)guest_call, "guest RIP");
+				check_eq(this_guest()->vmcb->next_rip, 0, "next RIP");
 				check_eq(got, vmruns(ev, 1), "%s", ev_name[ev]);
 				check_eq(p->pmi_count, nmi, "NMIs");
 				check_eq(p->irq_count, !nmi, "IPIs");
@@ -689,21 +692,21 @@ static void guest_overflow(const struct seq *s, int ev, int cpl, enum how how, u
 
 	guest_init(cpl, n & 1, s->fn, buf_a, buf_b);
 	if (how == GUEST_NMI)
-		no_intercept(guest.vmcb, EXIT_NMI);
+		no_intercept(this_guest()->vmcb, EXIT_NMI);
 	pmi_start(how == EXIT_BY_INTR ? PMI_VECTOR : PMI_NMI);
 	wrmsr(ctr_msr(c), NEG(n));
 	wrmsr(ctl_msr(c), ctl);
 
 	clgi();
-	guest.entries++;
-	guest_enter((u64)guest.vmcb, &guest.regs);
+	this_guest()->entries++;
+	guest_enter((u64)this_guest()->vmcb, &this_guest()->regs);
 	check_eq(p->pmi_count, how == GUEST_NMI, "%s, N %lu: interrupts before STGI",
 		 ev_name[ev], n);
 	/* Not before the STGI, nor later than right behind it. */
 	asm volatile("lea 1f(%%rip), %0\n"
 		     "stgi\n"
 		     "1:	nop\n" : "=r"(host_rip) : : "memory");
-	exit = guest.vmcb->exit_code;
+	exit = this_guest()->vmcb->exit_code;
 
 	if (how == GUEST_NMI) {
 		check_eq(exit, EXIT_VMMCALL, "%s, N %lu: exit", ev_name[ev], n);
@@ -716,9 +719,9 @@ static void guest_overflow(const struct seq *s, int ev, int cpl, enum how how, u
 	} else {
 		check_eq(exit, how == EXIT_BY_NMI ? EXIT_NMI : EXIT_INTR, "%s, N %lu: exit",
 			 ev_name[ev], n);
-		check_eq(guest.vmcb->rip, gt.next[n - 1], "%s, N %lu: guest RIP", ev_name[ev], n);
-		check_eq(guest.vmcb->next_rip, 0, "%s, N %lu: next RIP", ev_name[ev], n);
-		check_eq(guest.vmcb->cpl, cpl, "%s, N %lu: CPL", ev_name[ev], n);
+		check_eq(this_guest()->vmcb->rip, gt.next[n - 1], "%s, N %lu: guest RIP", ev_name[ev], n);
+		check_eq(this_guest()->vmcb->next_rip, 0, "%s, N %lu: next RIP", ev_name[ev], n);
+		check_eq(this_guest()->vmcb->cpl, cpl, "%s, N %lu: CPL", ev_name[ev], n);
 		/* The counter is at 0: nothing of the guest is executed behind that. */
 		check_eq(rdmsr(ctr_msr(c)), 0, "%s, N %lu: counter at the exit", ev_name[ev], n);
 		if (how == EXIT_BY_NMI) {
@@ -736,9 +739,9 @@ static void guest_overflow(const struct seq *s, int ev, int cpl, enum how how, u
 	check_eq(p->pmi_count, 1, "%s, N %lu: interrupts in all", ev_name[ev], n);
 	if (pmu.v2)
 		check_eq(st, BIT(c), "%s, N %lu: status", ev_name[ev], n);
-	check_eq(rdmsr(ctr_msr(c)), gt.nr - n + handler + vmruns(ev, guest.entries - 1),
+	check_eq(rdmsr(ctr_msr(c)), gt.nr - n + handler + vmruns(ev, this_guest()->entries - 1),
 		 "%s, N %lu: counter", ev_name[ev], n);
-	check_eq(guest.entries, how == GUEST_NMI ? 1 : 2, "%s, N %lu: entries", ev_name[ev], n);
+	check_eq(this_guest()->entries, how == GUEST_NMI ? 1 : 2, "%s, N %lu: entries", ev_name[ev], n);
 }
 
 static void overflows(void)
@@ -804,8 +807,8 @@ static void rearm(void)
 			wrmsr(ctl_msr(0), ctl);
 			while (hits < 1000 && guest_run() == EXIT_NMI) {
 				hits++;
-				if (guest.vmcb->rip != gt.next[at] && !bad++)
-					check_eq(guest.vmcb->rip, gt.next[at],
+				if (this_guest()->vmcb->rip != gt.next[at] && !bad++)
+					check_eq(this_guest()->vmcb->rip, gt.next[at],
 						 "N %lu: guest RIP of number %lu", n, hits);
 				/* This VMRUN is one of the next n, when it counts. */
 				at += n;
@@ -872,13 +875,13 @@ static void gif(void)
 			wrmsr(ctr_msr(1), 0);
 			wrmsr(ctl_msr(1), EV_INSN | CTL_OS | CTL_GUEST | CTL_EN);
 			wrmsr(ctr_msr(0), NEG(n));
-			measure_run(svm_shot, guest.vmcb, regs, ctl_msr(0),
+			measure_run(svm_shot, this_guest()->vmcb, regs, ctl_msr(0),
 				    EV_INSN | CTL_OS | CTL_HOST | CTL_INT | CTL_EN, FLAGS_OFF);
 			wrmsr(ctl_msr(1), 0);
 			count = pmi_stop();
 			check_eq(count, 1, "N %lu: NMIs", n);
-			check_eq(guest.vmcb->exit_code, EXIT_NMI, "N %lu: exit", n);
-			check_eq(guest.vmcb->rip, (u64)guest_call, "N %lu: guest RIP", n);
+			check_eq(this_guest()->vmcb->exit_code, EXIT_NMI, "N %lu: exit", n);
+			check_eq(this_guest()->vmcb->rip, (u64)guest_call, "N %lu: guest RIP", n);
 			check_eq(rdmsr(ctr_msr(1)), vmruns(INSN, 1), "N %lu: of the guest", n);
 			/* Behind VMRUN: STGI, RET, 3 of the stub; and the handler. */
 			check_eq(rdmsr(ctr_msr(0)), 7 - n + 5 + NMI_INSNS, "N %lu: of the host",
@@ -915,22 +918,22 @@ static void injection(void)
 			u64 count, sp;
 
 			guest_init(0, false, seq_find("one")->fn, NULL, NULL);
-			sp = guest.vmcb->rsp;
-			guest.vmcb->event_inj = t[i].inj;
+			sp = this_guest()->vmcb->rsp;
+			this_guest()->vmcb->event_inj = t[i].inj;
 			pmi_start(PMI_NMI);
 			wrmsr(ctr_msr(0), NEG(1));
 			wrmsr(ctl_msr(0), ev_select[ev] | CTL_OS | CTL_GUEST | CTL_INT | CTL_EN);
 			check_eq(guest_run(), EXIT_NMI, "exit");
 			check_eq(rdmsr(ctr_msr(0)), 0, "counter");
-			if (guest.vmcb->exit_int_info & EVENTINJ_VALID) {
+			if (this_guest()->vmcb->exit_int_info & EVENTINJ_VALID) {
 				/* Not yet: the host has to inject it again. */
-				check_eq(guest.vmcb->exit_int_info, t[i].inj, "EXITINTINFO");
-				check_eq(guest.vmcb->rip, (u64)guest_call, "guest RIP");
-				guest.vmcb->event_inj = t[i].inj;
+				check_eq(this_guest()->vmcb->exit_int_info, t[i].inj, "EXITINTINFO");
+				check_eq(this_guest()->vmcb->rip, (u64)guest_call, "guest RIP");
+				this_guest()->vmcb->event_inj = t[i].inj;
 			} else {
 				/* At the first instruction of the handler. */
-				check_eq(guest.vmcb->rip, (u64)iretq_entry, "guest RIP");
-				check_eq(guest.vmcb->rsp, sp - 40, "guest RSP");
+				check_eq(this_guest()->vmcb->rip, (u64)iretq_entry, "guest RIP");
+				check_eq(this_guest()->vmcb->rsp, sp - 40, "guest RSP");
 				check_eq(*(u64 *)(sp - 40), (u64)guest_call, "RIP on the stack");
 			}
 			/* The rest: IRETQ, CALL, NOP, RET and another VMRUN. */
@@ -1014,7 +1017,7 @@ static const struct {
 
 static void next_rip(void)
 {
-	struct vmcb *v = &vmcb;
+	struct vmcb *v = &areas[0].vmcb;
 	u64 nr = ARRAY_SIZE(exit_list), got;
 
 	if (t_begin("svm/next_rip/supported")) {
@@ -1033,8 +1036,8 @@ static void next_rip(void)
 		v->cr_write = 0xffff;
 		v->dr_read = 0xffff;
 		v->dr_write = 0xffff;
-		guest.regs.rcx = 1;
-		guest.regs.rdx = 0x80;
+		this_guest()->regs.rcx = 1;
+		this_guest()->regs.rdx = 0x80;
 		wrmsr(ctr_msr(0), 0);
 		wrmsr(ctl_msr(0), ev_select[ev] | CTL_OS | CTL_GUEST | CTL_EN);
 		for (u64 i = 0; i < nr; i++) {
@@ -1098,15 +1101,15 @@ static void fault_exits(void)
 		{ "#DE", nrip_de, 0, 2 },
 		{ "#GP", nrip_gp, 13, 3 },
 	};
-	struct vmcb *v = &vmcb;
+	struct vmcb *v = &areas[0].vmcb;
 
 	if (!t_begin("svm/next_rip/faults"))
 		return;
 	for (int ev = 0; ev < NR_EV; ev++) {
 		guest_init(0, false, nrip_faults, NULL, NULL);
 		v->exceptions = BIT(6) | BIT(14) | BIT(0) | BIT(13);
-		guest.regs.rbp = 0;
-		guest.regs.r8 = 1ull << 63;	/* not canonical */
+		this_guest()->regs.rbp = 0;
+		this_guest()->regs.r8 = 1ull << 63;	/* not canonical */
 		wrmsr(ctr_msr(0), 0);
 		wrmsr(ctl_msr(0), ev_select[ev] | CTL_OS | CTL_GUEST | CTL_EN);
 		for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
@@ -1150,8 +1153,8 @@ static void nested_faults(void)
 			u64 got;
 
 			guest_init(cpl, true, npf_code, (void *)NPT_HOLE, NULL);
-			got = count_loop(ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS));
-			check_eq(guest.exits[0xff], 1, "nested page faults");
+			got = guest_count(ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS));
+			check_eq(this_guest()->exits[0xff], 1, "nested page faults");
 			check_eq(got, want[ev] + guest_extra[ev] + vmruns(ev, 2), "%s, CPL %d",
 				 ev_name[ev], cpl);
 		}
@@ -1175,7 +1178,7 @@ static void guest_access(void)
 			memset(buf_a, 0, sizeof(want));
 			wrmsr(ctr_msr(0), 0);
 			guest_init(0, i, read_running, got, (void *)(u64)ctr_msr(0));
-			count_loop(EV_INSN | CTL_OS | CTL_GUEST);
+			guest_count(EV_INSN | CTL_OS | CTL_GUEST);
 			/* Behind the guest's WRMSR of 100 the VMRUN is forgotten. */
 			for (size_t j = 0; j < ARRAY_SIZE(want); j++)
 				check_eq(got[j], want[j] - (j < 5 && !pmu.vmrun_counts),
@@ -1192,8 +1195,8 @@ static void guest_access(void)
 			return;
 		}
 		guest_init(0, false, storm_rdmsr, (void *)1, NULL);
-		guest.vmcb->exceptions = BIT(13);
-		guest.regs.rcx = 0xc0de0000;
+		this_guest()->vmcb->exceptions = BIT(13);
+		this_guest()->regs.rcx = 0xc0de0000;
 		check_eq(guest_run(), EXIT_EXCP + 13, "exit of the guest's RDMSR");
 		t_end();
 	}
