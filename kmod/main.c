@@ -33,6 +33,7 @@ static int __init vpmu_module_init(void)
 	if (err)
 		goto remove_stats;
 
+	vpmu_hooks_ready();
 	pr_info("%s, %u counters; VMs started from now on use them\n",
 		vpmu_hw->name, vpmu_hw->nr);
 	return 0;
@@ -48,7 +49,7 @@ put_compat:
 /* No vCPU of ours is left: each holds a reference to the module. */
 static void __exit vpmu_module_exit(void)
 {
-	hooks_disable(vpmu_hooks, vpmu_nr_hooks);
+	hooks_disable();
 	stats_exit();
 	pmi_exit();
 	compat_exit();

@@ -1,92 +1,123 @@
 // SPDX-License-Identifier: GPL-2.0
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/container_of.h>
+#include <linux/ftrace.h>
 #include <linux/printk.h>
 
 #include "../compat/compat.h"
 #include "hook.h"
 
-static void notrace redirect(unsigned long ip, unsigned long parent_ip,
-			     struct ftrace_ops *ops, struct ftrace_regs *fregs)
-{
-	struct hook *hook = container_of(ops, struct hook, ops);
+static struct hook *hooks;
+static unsigned int nr_hooks;
 
-	if (hook->when((void *)ftrace_regs_get_argument(fregs, 0)))
-		compat_ftrace_set_ip(fregs, (unsigned long)hook->handler);
-}
-
-static void notrace watch(unsigned long ip, unsigned long parent_ip,
+static void notrace enter(unsigned long ip, unsigned long parent_ip,
 			  struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
-	struct hook *hook = container_of(ops, struct hook, ops);
+	unsigned int i;
 
-	hook->entry((void *)ftrace_regs_get_argument(fregs, 0));
+	for (i = 0; i < nr_hooks; i++) {
+		if (hooks[i].ip != ip)
+			continue;
+		if (hooks[i].when((void *)ftrace_regs_get_argument(fregs, 0)))
+			compat_ftrace_set_ip(fregs, (unsigned long)hooks[i].handler);
+		return;
+	}
 }
 
-static int enable(struct hook *hook)
+/*
+ * Two for all functions: each takes grace periods to remove.  Functions that
+ * are only watched stay free for a livepatch.
+ */
+static struct ftrace_ops redirecting = {
+	.func = enter,
+	.flags = FTRACE_OPS_FL_IPMODIFY,
+};
+
+static struct ftrace_ops watching = {
+	.func = enter,
+};
+
+/* Registering all of them at once failed: name the one that is to blame. */
+static void blame(int err)
 {
-	int err;
+	static struct ftrace_ops one = {
+		.func = enter,
+		.flags = FTRACE_OPS_FL_IPMODIFY,
+	};
+	const char *symbol = NULL;
+	unsigned int i;
 
-	hook->ip = compat_resolve(hook->symbol);
-	if (!hook->ip) {
-		if (hook->without) {
-			pr_info("%s not found: %s\n", hook->symbol, hook->without);
-			return 0;
-		}
-		pr_err("%s not found in this kernel (is kvm_amd loaded?)\n",
-		       hook->symbol);
-		return -ENOENT;
-	}
-
-	hook->ops.func = hook->handler ? redirect : watch;
-	hook->ops.flags = hook->handler ? FTRACE_OPS_FL_IPMODIFY : 0;
-	if (hook->bind)
-		hook->bind((void *)(hook->ip + MCOUNT_INSN_SIZE));
-
-	err = ftrace_set_filter_ip(&hook->ops, hook->ip, 0, 0);
-	if (err) {
-		pr_err("%s can't be traced: error %d\n", hook->symbol, err);
-		return err;
-	}
-	err = register_ftrace_function(&hook->ops);
-	if (err) {
-		if (err == -EBUSY)
-			pr_err("%s is taken by another module or livepatch\n",
-			       hook->symbol);
+	for (i = 0; i < nr_hooks && !symbol; i++) {
+		if (!hooks[i].handler || !hooks[i].ip)
+			continue;
+		if (ftrace_set_filter_ip(&one, hooks[i].ip, 0, 1) ||
+		    register_ftrace_function(&one))
+			symbol = hooks[i].symbol;
 		else
-			pr_err("%s can't be hooked: error %d\n", hook->symbol, err);
-		ftrace_free_filter(&hook->ops);
-		return err;
+			unregister_ftrace_function(&one);
 	}
-	hook->active = true;
-	return 0;
+	ftrace_free_filter(&one);
+
+	if (symbol && err == -EBUSY)
+		pr_err("%s is taken by another module or livepatch\n", symbol);
+	else
+		pr_err("%s can't be hooked: error %d\n",
+		       symbol ? symbol : "a function", err);
 }
 
-int hooks_enable(struct hook *hooks, unsigned int nr)
+static int resolve(struct hook *hook)
+{
+	hook->ip = compat_resolve(hook->symbol);
+	if (hook->ip) {
+		if (hook->bind)
+			hook->bind((void *)(hook->ip + MCOUNT_INSN_SIZE));
+		return ftrace_set_filter_ip(hook->handler ? &redirecting : &watching,
+					    hook->ip, 0, 0);
+	}
+	if (hook->without) {
+		pr_info("%s not found: %s\n", hook->symbol, hook->without);
+		return 0;
+	}
+	pr_err("%s not found in this kernel (is kvm_amd loaded?)\n", hook->symbol);
+	return -ENOENT;
+}
+
+int hooks_enable(struct hook *table, unsigned int nr)
 {
 	unsigned int i;
 	int err;
 
+	hooks = table;
+	nr_hooks = nr;
 	for (i = 0; i < nr; i++) {
-		err = enable(&hooks[i]);
-		if (err) {
-			hooks_disable(hooks, i);
-			return err;
-		}
+		err = resolve(&table[i]);
+		if (err)
+			goto free;
+	}
+
+	err = register_ftrace_function(&watching);
+	if (err) {
+		pr_err("the kernel can't be traced: error %d\n", err);
+		goto free;
+	}
+	err = register_ftrace_function(&redirecting);
+	if (err) {
+		unregister_ftrace_function(&watching);
+		blame(err);
+		goto free;
 	}
 	return 0;
+
+free:
+	ftrace_free_filter(&redirecting);
+	ftrace_free_filter(&watching);
+	return err;
 }
 
-void hooks_disable(struct hook *hooks, unsigned int nr)
+void hooks_disable(void)
 {
-	while (nr--) {
-		struct hook *hook = &hooks[nr];
-
-		if (!hook->active)
-			continue;
-		unregister_ftrace_function(&hook->ops);
-		ftrace_free_filter(&hook->ops);
-		hook->active = false;
-	}
+	unregister_ftrace_function(&redirecting);
+	unregister_ftrace_function(&watching);
+	ftrace_free_filter(&redirecting);
+	ftrace_free_filter(&watching);
 }

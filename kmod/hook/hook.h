@@ -11,16 +11,14 @@
 #ifndef VPMU_HOOK_H
 #define VPMU_HOOK_H
 
-#include <linux/ftrace.h>
 #include <linux/types.h>
 
 /**
  * struct hook - one function that we care about
  * @symbol: its name
  * @handler: goes in its place, with the same prototype; NULL to only watch
- * @when: whether to redirect a call, by its first argument
- * @entry: called before the function runs, with its first argument, by
- *	hooks without a @handler; must not be traceable
+ * @when: called before the function runs, with its first argument; whether to
+ *	redirect this call
  * @bind: points the static call for the original to its argument
  * @without: what doesn't work if the symbol is missing; NULL if we can't
  *	work at all then
@@ -29,36 +27,38 @@ struct hook {
 	const char *symbol;
 	void *handler;
 	bool (*when)(void *arg);
-	void (*entry)(void *arg);
 	void (*bind)(void *original);
 	const char *without;
 
-	/* private */
-	struct ftrace_ops ops;
+	/* private: where it is hooked */
 	unsigned long ip;
-	bool active;
 };
 
 /**
- * hooks_enable() - hook all functions of a table, in its order
- * @hooks: the table
+ * hooks_enable() - hook all functions of a table
+ * @table: the table; those called most often come first
  * @nr: its length
  *
  * Either all are hooked (but for optional ones that are missing) or none.
+ * There is one table at a time.
  *
  * Return: 0; -ENOENT if a symbol is missing, -EBUSY if another IPMODIFY user
  * (a livepatch, say) has taken a function, or what ftrace returned.  A message
  * names the function.
  */
-int hooks_enable(struct hook *hooks, unsigned int nr);
+int hooks_enable(struct hook *table, unsigned int nr);
 
-/* Unhook, in reverse order; no call of a handler is under way afterwards
- * unless it sleeps, which the callers exclude by module references.
+/*
+ * Unhook them.  No handler is entered any more afterwards, and those that
+ * don't sleep have ended.
  */
-void hooks_disable(struct hook *hooks, unsigned int nr);
+void hooks_disable(void);
 
 /* The hooks of this module. */
 extern struct hook vpmu_hooks[];
 extern const unsigned int vpmu_nr_hooks;
+
+/* All hooks are in place: vCPUs that are created from now on may be ours. */
+void vpmu_hooks_ready(void);
 
 #endif

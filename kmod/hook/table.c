@@ -19,7 +19,7 @@
 		static_call_update(original_##function, original);	\
 	}
 
-static bool is_ours(void *vcpu)
+static bool notrace is_ours(void *vcpu)
 {
 	return vpmu_find(vcpu);
 }
@@ -29,15 +29,24 @@ static bool has_pmu(struct vpmu_vcpu *vv)
 	return vv->guest.set != GUEST_NONE;
 }
 
+/* A vCPU is ours only if all of its life can be followed. */
+static bool ready;
+
+void vpmu_hooks_ready(void)
+{
+	WRITE_ONCE(ready, true);
+}
+
 /*
  * Creating a vCPU sleeps.  The reference taken here is given back when
  * the vCPU is destroyed, so the module can't go away under either.
  */
-static bool may_attach(void *arg)
+static bool notrace may_attach(void *arg)
 {
 	struct kvm_vcpu *vcpu = arg;
 
-	return vcpu->kvm->arch.enable_pmu && try_module_get(THIS_MODULE);
+	return READ_ONCE(ready) && vcpu->kvm->arch.enable_pmu &&
+	       try_module_get(THIS_MODULE);
 }
 
 ORIGINAL(kvm_pmu_init, compat_proto_init);
@@ -155,12 +164,13 @@ static fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 	return result;
 }
 
-static void notrace host_starts_event(void *arg)
+static bool notrace host_starts_event(void *arg)
 {
 	struct perf_event *event = arg;
 
 	if (event->hw.idx >= 0)
 		switch_evict(event->hw.idx);
+	return false;
 }
 
 #define REDIRECT(function)						\
@@ -171,18 +181,13 @@ static void notrace host_starts_event(void *arg)
 		.bind = bind_##function,				\
 	}
 
-/*
- * kvm_pmu_init comes last: a vCPU is ours only if all of its life can be
- * followed.
- */
 struct hook vpmu_hooks[] = {
-	REDIRECT(kvm_pmu_destroy),
-	REDIRECT(kvm_pmu_refresh),
-	REDIRECT(kvm_pmu_is_valid_msr),
-	REDIRECT(kvm_pmu_get_msr),
-	REDIRECT(kvm_pmu_set_msr),
-	REDIRECT(kvm_pmu_rdpmc),
-	REDIRECT(kvm_pmu_handle_event),
+	{
+		.symbol = "svm_vcpu_run",
+		.handler = vpmu_svm_vcpu_run,
+		.when = enter_guest,
+		.bind = bind_svm_vcpu_run,
+	},
 	{
 		.symbol = "kvm_pmu_trigger_event",
 		.handler = vpmu_kvm_pmu_trigger_event,
@@ -192,14 +197,15 @@ struct hook vpmu_hooks[] = {
 	REDIRECT(kvm_arch_vcpu_put),
 	{
 		.symbol = "x86_pmu_start",
-		.entry = host_starts_event,
+		.when = host_starts_event,
 	},
-	{
-		.symbol = "svm_vcpu_run",
-		.handler = vpmu_svm_vcpu_run,
-		.when = enter_guest,
-		.bind = bind_svm_vcpu_run,
-	},
+	REDIRECT(kvm_pmu_is_valid_msr),
+	REDIRECT(kvm_pmu_get_msr),
+	REDIRECT(kvm_pmu_set_msr),
+	REDIRECT(kvm_pmu_rdpmc),
+	REDIRECT(kvm_pmu_handle_event),
+	REDIRECT(kvm_pmu_refresh),
+	REDIRECT(kvm_pmu_destroy),
 	{
 		.symbol = "kvm_pmu_init",
 		.handler = vpmu_kvm_pmu_init,

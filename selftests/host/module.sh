@@ -37,7 +37,7 @@ refused "a function taken by somebody else" "Device or resource busy" \
 rmmod taker
 
 modprobe -r kvm_amd
-amd_users='' refused "kvm_amd not loaded" "Unknown symbol in module, or unknown parameter" \
+amd_users='' refused "kvm_amd not loaded" "Unknown symbol in module" \
 	"svm_get_cpl not found" "$MODULE"
 modprobe kvm_amd
 
