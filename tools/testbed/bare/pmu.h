@@ -113,8 +113,7 @@ struct seq {
 #define SEQ_KERNEL	1	/* only at CPL 0 */
 #define SEQ_NOTRACE	2	/* TF doesn't stop at every instruction, or at too many */
 #define SEQ_IF		4	/* changes IF or depends on it */
-#define SEQ_WINDOW	8	/* unmaps test pages */
-#define SEQ_NOUSER_TRACE 16	/* as SEQ_NOTRACE, only at CPL 3 */
+#define SEQ_SLOW	8	/* translated anew each time: fewer overflows */
 
 extern const struct seq seqs_start[], seqs_end[];
 
@@ -135,9 +134,10 @@ static inline u64 pmi_insns(enum pmi_mode mode)
 }
 
 /*
- * t-ovf.c: overflow every event of a run at CPL 3, with @prepare before each. Part of a test.
+ * t-ovf.c: overflow every event of a run at CPL 3, with @prepare before each; @tracing tells
+ * those that are for the trace only. Part of a test.
  */
-void overflow_sweep_user(seq_fn fn, void *arg0, void (*prepare)(void));
+void overflow_sweep_user(seq_fn fn, void *arg0, void (*prepare)(bool tracing));
 
 /*
  * trace.c: where every event of a run ends, found by single-stepping

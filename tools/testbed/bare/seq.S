@@ -11,8 +11,7 @@
 #define KERNEL		1
 #define NOTRACE		2
 #define IF		4
-#define WINDOW		8
-#define NOUSER_TRACE	16
+#define SLOW		8
 
 .macro SEQ name, insns, branches, taken, cond, flags=0, align=16
 	.section .rodata
@@ -676,11 +675,11 @@ SEQ syscall_kernel, 4, 2, 2, 0, KERNEL + NOTRACE + IF
 	ret
 
 /*
- * Self-modifying code. The first in the block that it is part of: 200 turns of
+ * Self-modifying code. The first in the block that it is part of: 30 turns of
  *	XOR of a bit of the immediate further down, 2 NOPs, that ADD, DEC, JNZ
  */
-SEQ smc_block, 1202, 200, 199, 200
-	mov $200, %ecx					/* 1 */
+SEQ smc_block, 182, 30, 29, 30, SLOW
+	mov $30, %ecx					/* 1 */
 	xor %eax, %eax					/* 2 */
 1:	xorl $1, smc_imm(%rip)
 	nop
@@ -692,9 +691,9 @@ smc_imm:
 	jnz 1b
 	ret
 
-/* The next instruction turns from INC to DEC, both 2 bytes, and back: 50 turns of 4. */
-SEQ smc_next, 201, 50, 49, 50
-	mov $50, %ecx
+/* The next instruction turns from INC to DEC, both 2 bytes, and back: 20 turns of 4. */
+SEQ smc_next, 81, 20, 19, 20, SLOW
+	mov $20, %ecx
 1:	xorb $8, smc_op + 1(%rip)
 smc_op:
 	.byte 0xff, 0xc0				/* inc %eax */
@@ -702,9 +701,9 @@ smc_op:
 	jnz 1b
 	ret
 
-/* In another page: 100 turns of CALL, XOR there-to-be, DEC, JNZ and the called 2. */
-SEQ smc_page, 601, 300, 299, 100, 0, 4096
-	mov $100, %ecx
+/* In another page: 20 turns of CALL, INC or DEC, RET, XOR of that INC, DEC, JNZ. */
+SEQ smc_page, 121, 60, 59, 20, SLOW, 4096
+	mov $20, %ecx
 1:	call smc_other
 	xorb $8, smc_other + 1(%rip)
 	dec %ecx
@@ -715,21 +714,24 @@ smc_other:
 	.byte 0xff, 0xc0				/* inc %eax */
 	ret
 
-/* A JNZ turned into a JZ, so it's taken every other time; 40 turns of 5 or 4. */
-SEQ smc_branch, 221, 80, 59, 80
-	mov $40, %ecx					/* 1 */
-1:	xorb $1, smc_jcc(%rip)				/* ZF clear */
-	cmp %eax, %eax					/* ZF set */
+/*
+ * A JNE turned into a JE and back, with ZF set. 20 turns of 5, and the NOP 10 times; the JE is
+ * taken 10 times, the JNZ 19.
+ */
+SEQ smc_branch, 111, 40, 29, 40, SLOW
+	mov $20, %ecx					/* 1 */
+1:	xorb $1, smc_jcc(%rip)
+	cmp %eax, %eax
 smc_jcc:
-	.byte 0x75, 0x01				/* jne: first made a je, taken 20 times */
-	nop						/* 20 times */
+	.byte 0x75, 0x01				/* jne, made a je before its first turn */
+	nop
 	dec %ecx
 	jnz 1b
 	ret
 
-/* Written by REP: 16 bytes of a NOP slide, 30 times. */
-SEQ smc_rep, 691, 30, 29, 30
-	mov $30, %edx
+/* Written by REP: 16 bytes of a NOP slide, 10 turns of 4 + 16 + 3. */
+SEQ smc_rep, 231, 10, 9, 10, SLOW
+	mov $10, %edx
 1:	lea smc_slide(%rip), %rdi
 	mov $16, %ecx
 	mov $0x90, %al

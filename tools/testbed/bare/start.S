@@ -119,8 +119,8 @@ gdt_boot:
 	.quad 0x00cffb000000ffff	/* USER_CS32 */
 	.quad 0x00cff3000000ffff	/* USER_DS */
 	.quad 0x00affb000000ffff	/* USER_CS */
-	.quad 0				/* TSS_SEL, two entries */
-	.quad 0x00cf9b000000ffff	/* 32-bit code, for start-up */
+	.quad 0				/* TSS_SEL */
+	.quad 0x00cf9b000000ffff	/* 32-bit code for start-up; later the TSS's second half */
 gdt_boot_end:
 gdt_boot_ptr:
 	.word gdt_boot_end - gdt_boot - 1

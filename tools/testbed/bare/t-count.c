@@ -82,7 +82,7 @@ static void traces(void)
 		t_end();
 	}
 	for_each_seq(s) {
-		if (s->flags & (SEQ_NOTRACE | SEQ_NOUSER_TRACE | SEQ_KERNEL))
+		if (s->flags & (SEQ_NOTRACE | SEQ_KERNEL))
 			continue;
 		if (!t_begin("trace/user/%s", s->name))
 			continue;
@@ -211,12 +211,45 @@ asm(
 );
 void user_int3(void *arg0, void *arg1);
 
+/* 32-bit code, as user mode may be. */
+asm(
+".balign 16\n"
+"user_compat:\n"
+"	push $0x1b\n"			/* 1: USER_CS32 */
+"	lea 1f(%rip), %rax\n"		/* 2 */
+"	push %rax\n"			/* 3 */
+"	lretq\n"			/* 4, branch 1 */
+"	.code32\n"
+"1:	mov $5, %ecx\n"			/* 5 */
+"2:	dec %ecx\n"			/* 5 turns: 6 to 15 */
+"	jnz 2b\n"			/* branches 2 to 6, the last not taken */
+"	call 3f\n"			/* 16, branch 7; 17, branch 8: RET */
+"	pusha\n"			/* 18 */
+"	popa\n"				/* 19 */
+"	mov $3, %ecx\n"			/* 20 */
+"	rep stosb\n"			/* 21 */
+"	jcxz 4f\n"			/* 22, branch 9, taken */
+"	ud2\n"
+"4:	jecxz 4f\n"			/* 23, branch 10, taken */
+"	ud2\n"
+"4:	mov $2, %ecx\n"			/* 24 */
+"5:	loop 5b\n"			/* 25, 26, branches 11, 12, once taken */
+"	int $0x81\n"			/* 27, branch 13; IRETQ at CPL 0 */
+"	ljmp $0x2b, $6f\n"		/* 28, branch 14 */
+"3:	ret\n"
+"	.code64\n"
+"6:	ret\n"
+);
+void user_compat(void *arg0, void *arg1);
+
 static void mode_changes(void)
 {
 	static const u64 calls_usr[NR_EV] = { 41, 30, 29, 10 };
 	static const u64 calls_os[NR_EV] = { 20, 20, 20, 0 };
 	static const u64 int3_usr[NR_EV] = { 10, 5, 5, 0 };
 	static const u64 int3_os[NR_EV] = { 5, 5, 5, 0 };
+	static const u64 compat_usr[NR_EV] = { 28, 14, 12, 9 };
+	static const u64 compat_os[NR_EV] = { 1, 1, 1, 0 };
 
 	static const struct {
 		const char *name;
@@ -225,6 +258,7 @@ static void mode_changes(void)
 	} t[] = {
 		{ "syscall_int", user_calls, calls_usr, calls_os },
 		{ "int3", user_int3, int3_usr, int3_os },
+		{ "compat", user_compat, compat_usr, compat_os },
 	};
 
 	gate_set(3, iretq_entry, 3, 0);
@@ -235,11 +269,11 @@ static void mode_changes(void)
 			u64 usr = t[i].usr[ev] + user_usr[ev], os = t[i].os[ev] + user_os[ev];
 			u64 sel = ev_select[ev];
 
-			check_eq(count_user(0, sel | CTL_USR, t[i].fn, NULL, NULL), usr,
+			check_eq(count_user(0, sel | CTL_USR, t[i].fn, buf_a, NULL), usr,
 				 "%s, USR", ev_name[ev]);
-			check_eq(count_user(0, sel | CTL_OS, t[i].fn, NULL, NULL), os,
+			check_eq(count_user(0, sel | CTL_OS, t[i].fn, buf_a, NULL), os,
 				 "%s, OS", ev_name[ev]);
-			check_eq(count_user(0, sel | CTL_MODES, t[i].fn, NULL, NULL), usr + os,
+			check_eq(count_user(0, sel | CTL_MODES, t[i].fn, buf_a, NULL), usr + os,
 				 "%s, OS and USR", ev_name[ev]);
 		}
 		t_end();

@@ -42,7 +42,7 @@ u64 win_ptes[WIN_PAGES];	/* as they are when mapped; for pf_entry */
 
 static int faults;
 
-static void prepare_window(void)
+static void prepare_window(bool tracing)
 {
 	for (int i = 0; i < WIN_PAGES; i++) {
 		win_ptes[i] = win_pte(i);
@@ -51,7 +51,7 @@ static void prepare_window(void)
 	faults = 0;
 }
 
-static void prepare_count(void)
+static void prepare_count(bool tracing)
 {
 	faults = 0;
 }
@@ -166,11 +166,11 @@ void fault_pf_middle(void *arg0, void *arg1);
 void fault_pf_fetch(void *arg0, void *arg1);
 void fault_pf_jump(void *arg0, void *arg1);
 
-static void prepare_code(void)
+static void prepare_code(bool tracing)
 {
 	static const u8 mov[] = { 0xb8, 1, 2, 3, 4, 0xc3 };
 
-	prepare_window();
+	prepare_window(tracing);
 	win_phys[0][0] = 0x90;
 	win_phys[0][1] = 0xc3;
 	win_phys[0][4095] = mov[0];
@@ -261,7 +261,7 @@ static bool on_db_count(struct regs *r)
 struct fault {
 	const char *name;
 	seq_fn fn;
-	void (*prepare)(void);
+	void (*prepare)(bool tracing);
 	u64 want[NR_EV];
 	int faults;
 	/* at CPL 3 */
@@ -308,7 +308,7 @@ static void synchronous(void)
 		if (t_begin("fault/user/%s", f->name)) {
 			handlers[f->vec] = f->handler;
 			for (int ev = 0; ev < NR_EV; ev++) {
-				f->prepare();
+				f->prepare(false);
 				check_eq(count_user(ev, ev_select[ev] | CTL_USR, f->fn,
 						    (void *)WIN_VA, NULL),
 					 f->want[ev] + usr[ev], "%s", ev_name[ev]);
@@ -325,7 +325,7 @@ static void synchronous(void)
 			for (int ev = 0; ev < NR_EV; ev++) {
 				u64 got;
 
-				f->prepare();
+				f->prepare(false);
 				got = count_run(ev, ev_select[ev] | CTL_OS, f->fn,
 						(void *)WIN_VA, NULL);
 				check_eq(got, f->want[ev] + run[ev] + f->faults * each[ev], "%s",
@@ -372,6 +372,15 @@ static bool on_bp(struct regs *r)
 	return true;
 }
 
+/* The breakpoint at fault_bp_at is on, but for the single-stepper. */
+static void prepare_bp(bool tracing)
+{
+	handlers[1] = tracing ? NULL : on_bp;
+	asm volatile("mov %0, %%dr0" : : "r"((u64)fault_bp_at));
+	asm volatile("mov %0, %%dr7" : : "r"(tracing ? 0x400ull : 0x401ull));
+	faults = 0;
+}
+
 static void breakpoints(void)
 {
 	/* DR7: exact, DR0 enabled for execution; or for writes of 8 bytes */
@@ -406,6 +415,21 @@ static void breakpoints(void)
 		handlers[1] = NULL;
 		t_end();
 	}
+}
+
+/*
+ * An overflow at the boundary of the breakpoint: the interrupt comes first, at that address
+ * (APM vol. 2, "Simultaneous Interrupt Priorities"), and the breakpoint is hit all the same.
+ */
+static void breakpoint_overflows(void)
+{
+	if (!t_begin("fault/overflow/breakpoint"))
+		return;
+	overflow_sweep_user(fault_bp, buf_a, prepare_bp);
+	check_eq(faults, 4, "breakpoints in the last run");
+	asm volatile("mov %0, %%dr7" : : "r"(0x400ull));
+	handlers[1] = NULL;
+	t_end();
 }
 
 /* An IPI is pending. STI, then a REP: interrupted behind its first iteration. */
@@ -464,6 +488,9 @@ asm(
 void fault_long_rep(void *arg0, void *arg1);
 extern u8 fault_long_rep_at[];
 
+/* A busy host may have no time for the emulator's timers: run until some came. */
+#define TIMER_TRIES	500
+
 static u64 rep_hits;
 
 static bool on_timer(struct regs *r)
@@ -495,7 +522,7 @@ static void asynchronous(void)
 
 		handlers[VEC_TIMER] = on_timer;
 		rep_hits = 0;
-		for (int i = 0; i < 50 && (i < 4 || !rep_hits); i++) {
+		for (int i = 0; i < TIMER_TRIES && (i < 4 || !rep_hits); i++) {
 			u64 got;
 			int ev = i % NR_EV;
 			static const u64 want[] = { 21 + 2, 4 + 2, 3 + 2, 4 };
@@ -515,13 +542,18 @@ static void asynchronous(void)
 
 	if (t_begin("fault/user/timer")) {
 		for (int ev = 0; ev < NR_EV; ev++) {
-			u64 got;
+			u64 irqs = 0;
 
-			timer_start(20000);
-			got = count_user(ev, ev_select[ev] | CTL_USR, s->fn, buf_a, buf_b);
-			timer_stop();
-			check_eq(got, s->want[ev] + (ev == COND ? 0 : 2), "%s", ev_name[ev]);
-			check(this_cpu()->irq_count, "timer interrupts");
+			for (int try = 0; try < TIMER_TRIES && irqs < 3; try++) {
+				u64 got;
+
+				timer_start(20000);
+				got = count_user(ev, ev_select[ev] | CTL_USR, s->fn, buf_a, buf_b);
+				timer_stop();
+				irqs += this_cpu()->irq_count;
+				check_eq(got, s->want[ev] + (ev == COND ? 0 : 2), "%s", ev_name[ev]);
+			}
+			check(irqs >= 3, "%lu timer interrupts", irqs);
 		}
 		t_end();
 	}
@@ -532,26 +564,31 @@ static void asynchronous(void)
 			struct pcpu *p = this_cpu();
 			u64 each = ev == INSN ? pmi_insns(PMI_VECTOR) : ev == COND ? 0 : 1;
 			u64 extra = ev == INSN ? RUN_INSNS : ev == COND ? 0 : RUN_BRANCHES;
-			u64 irqs, left;
+			u64 irqs = 0;
 
-			p->pmi_count = 0;
-			timer_start(20000);
-			wrmsr(ctr_msr(0), 0);
-			measure_run(s->fn, buf_a, buf_b, ctl_msr(0),
-				    ev_select[ev] | CTL_OS | CTL_EN, FLAGS_ON);
-			left = rdmsr(ctr_msr(0));
-			timer_stop();
-			/* Those in front of the first WRMSR and behind the last don't count. */
-			irqs = 0;
-			for (u64 i = 0; i < p->pmi_count; i++) {
-				u64 rip = p->pmi_rip[i];
+			for (int try = 0; try < TIMER_TRIES && irqs < 3; try++) {
+				u64 got, n = 0;
 
-				irqs += rip > (u64)measure_begin && rip < (u64)measure_end;
-				irqs += rip >= (u64)s->fn && rip < (u64)s->fn + 16;
+				p->pmi_count = 0;
+				timer_start(20000);
+				wrmsr(ctr_msr(0), 0);
+				measure_run(s->fn, buf_a, buf_b, ctl_msr(0),
+					    ev_select[ev] | CTL_OS | CTL_EN, FLAGS_ON);
+				got = rdmsr(ctr_msr(0));
+				timer_stop();
+				/* In front of the first WRMSR and behind the last: don't count. */
+				for (u64 i = 0; i < p->pmi_count && i < PCPU_PMI_SLOTS; i++) {
+					u64 rip = p->pmi_rip[i];
+
+					n += rip > (u64)measure_begin && rip < (u64)measure_end;
+					n += rip >= (u64)s->fn && rip < (u64)s->fn + 16;
+				}
+				irqs += n;
+				check(p->pmi_count < PCPU_PMI_SLOTS, "the log suffices");
+				check_eq(got, s->want[ev] + extra + n * each,
+					 "%s, with %lu interrupts", ev_name[ev], n);
 			}
-			check(irqs && p->pmi_count < PCPU_PMI_SLOTS, "timer interrupts");
-			check_eq(left, s->want[ev] + extra + irqs * each,
-				 "%s, with %lu interrupts", ev_name[ev], irqs);
+			check(irqs >= 3, "%lu timer interrupts", irqs);
 		}
 		gate_reset(VEC_TIMER);
 		t_end();
@@ -562,6 +599,7 @@ TESTS(fault_tests)
 {
 	synchronous();
 	breakpoints();
+	breakpoint_overflows();
 	irq_in_rep();
 	asynchronous();
 }

@@ -63,7 +63,7 @@ static void one_kernel(const struct seq *s, int ev, enum pmi_mode mode, u64 n)
 }
 
 /* For overflow_sweep_user(): what to do before each run, and with what. */
-static void (*user_prepare)(void);
+static void (*user_prepare)(bool tracing);
 static void *user_arg0;
 
 static void one_user(const struct seq *s, int ev, enum pmi_mode mode, u64 n)
@@ -72,7 +72,7 @@ static void one_user(const struct seq *s, int ev, enum pmi_mode mode, u64 n)
 	u64 count, st, total = trace.nr[ev];
 
 	if (user_prepare)
-		user_prepare();
+		user_prepare(false);
 	pmi_start(mode);
 	wrmsr(ctr_msr(c), NEG(n));
 	measure_user(s->fn, user_arg0 ?: buf_a, buf_b, ctl_msr(c),
@@ -100,33 +100,35 @@ typedef void (*one_fn)(const struct seq *s, int ev, enum pmi_mode mode, u64 n);
 
 /*
  * Every N where there aren't many; of more, those around the emulator's limit of a block, the
- * ends, and a few in between.
+ * ends, and a few in between. One more than there are: nothing happens.
  */
-static void sweep(const struct seq *s, int ev, enum pmi_mode mode, bool user, u64 *done)
+static void sweep(const struct seq *s, int ev, enum pmi_mode mode, bool user)
 {
 	static const u64 some[] = {
 		1, 2, 3, 7, 100, 255, 256, 257, 500, 510, 511, 512, 513, 514, 515, 600, 1000,
 		1023, 1024, 1025, 1536, 4000, 10000,
 	};
 	one_fn one = user ? one_user : one_kernel;
-	u64 total = trace.nr[ev], last = total + 1;
+	u64 total = trace.nr[ev], n = 1, last = total;
 
-	/* Interrupts are off behind INT: see the test of IF. */
-	if (user && mode == PMI_VECTOR)
+	/*
+	 * The last in user mode is the INT, behind which interrupts are off. That is the subject
+	 * of other tests.
+	 */
+	if (user && mode == PMI_VECTOR && ev != COND)
 		last--;
 
 	if (total <= 256) {
-		for (u64 n = 1; n <= last; n++) {
-			if (user && mode == PMI_VECTOR && n == total && ev != COND)
-				continue;
+		/* 13: no multiple of a loop's length */
+		for (; n + 2 < last; n += s->flags & SEQ_SLOW ? 13 : 1)
 			one(s, ev, mode, n);
-			(*done)++;
-		}
-		return;
+		n = last < 3 ? 1 : last - 2;
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(some) && some[i] < last - 2; i++)
+			one(s, ev, mode, some[i]);
+		n = last - 2;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(some) && some[i] < total - 3; i++, (*done)++)
-		one(s, ev, mode, some[i]);
-	for (u64 n = total - 3; n < total; n++, (*done)++)
+	for (; n <= last; n++)
 		one(s, ev, mode, n);
 	one(s, ev, mode, total + 1);
 }
@@ -134,11 +136,9 @@ static void sweep(const struct seq *s, int ev, enum pmi_mode mode, bool user, u6
 static void sweeps(bool user, enum pmi_mode mode)
 {
 	for_each_seq(s) {
-		u64 done = 0;
-
 		if (s->flags & SEQ_NOTRACE)
 			continue;
-		if (user && s->flags & (SEQ_KERNEL | SEQ_NOUSER_TRACE))
+		if (user && s->flags & SEQ_KERNEL)
 			continue;
 		if (mode == PMI_VECTOR && s->flags & SEQ_IF)
 			continue;
@@ -150,25 +150,23 @@ static void sweeps(bool user, enum pmi_mode mode)
 		else
 			trace_run(s->fn, buf_a, buf_b);
 		for (int ev = 0; ev < NR_EV; ev++)
-			sweep(s, ev, mode, user, &done);
+			sweep(s, ev, mode, user);
 		t_end();
 	}
 }
 
-void overflow_sweep_user(seq_fn fn, void *arg0, void (*prepare)(void))
+void overflow_sweep_user(seq_fn fn, void *arg0, void (*prepare)(bool tracing))
 {
 	const struct seq s = { .fn = fn };
 
 	for (int mode = PMI_NMI; mode <= PMI_VECTOR; mode++) {
-		u64 done = 0;
-
 		if (prepare)
-			prepare();
+			prepare(true);
 		check(trace_user(fn, arg0, buf_b), "the trace fits");
 		user_prepare = prepare;
 		user_arg0 = arg0;
 		for (int ev = 0; ev < NR_EV; ev++)
-			sweep(&s, ev, mode, true, &done);
+			sweep(&s, ev, mode, true);
 		user_prepare = NULL;
 		user_arg0 = NULL;
 	}
@@ -207,6 +205,44 @@ static void ten_thousand(void)
 				    mode == PMI_NMI ? FLAGS_OFF : FLAGS_ON);
 			count = pmi_stop();
 			check_pmi(count, t[i].rip, KERNEL_CS, ev_name[t[i].ev], t[i].n);
+		}
+		t_end();
+	}
+}
+
+/*
+ * Far away, while a timer interrupts all the time and the kernel works. loop_million at CPL 3:
+ * MOV (5 bytes) is number 1, DEC even, JNZ odd (2 bytes each), the last of which is 2,000,001.
+ */
+static void far_away(void)
+{
+	static const u64 list[] = {
+		2047, 2048, 8190, 8191, 8192, 8193, 8194, 32767, 32768, 100001, 1000000, 1999999,
+		2000000, 2000001,
+	};
+	const struct seq *s = seq_find("loop_million");
+	u64 fn = (u64)s->fn;
+
+	for (int mode = PMI_NMI; mode <= PMI_VECTOR; mode++) {
+		if (!t_begin("overflow/far_away/%s", mode_name(mode)))
+			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+			u64 n = list[i], rip = n == 2000001 ? fn + 9 : n & 1 ? fn + 5 : fn + 7;
+			u64 count;
+
+			pmi_start(mode);
+			apic_write(APIC_LVTT, APIC_PERIODIC | VEC_TIMER);
+			apic_write(APIC_TMICT, 20000);
+			wrmsr(ctr_msr(3), NEG(n));
+			measure_user(s->fn, NULL, NULL, ctl_msr(3),
+				     EV_INSN | CTL_USR | CTL_INT | CTL_EN, FLAGS_ON,
+				     user_stack_top());
+			apic_write(APIC_LVTT, APIC_MASKED);
+			apic_write(APIC_TMICT, 0);
+			count = pmi_stop();
+			check_pmi(count, rip, USER_CS, "instructions", n);
+			check_eq(rdmsr(ctr_msr(3)), 2000001 + USER_USR_INSNS - n,
+				 "N %lu: counter", n);
 		}
 		t_end();
 	}
@@ -371,6 +407,24 @@ static void interrupts_off(void)
 		count = pmi_stop();
 		check_eq(count, 1, "interrupts when they are on");
 		check(!apic_irr(VEC_PMI), "the request is gone");
+		t_end();
+	}
+
+	/* MOV SS as well: WRMSR, CALL, MOV, NOP, and it is number 5. */
+	if (t_begin("overflow/mov_ss")) {
+		const struct seq *s = seq_find("mov_ss");
+		u64 fn = (u64)s->fn;
+		/* MOV is 2 bytes, NOP 1, MOV SS 2, NOP 1 */
+		u64 next[] = { fn + 2, fn + 3, fn + 6, fn + 6, fn + 7 };
+
+		for (u64 n = 3; n <= 7; n++) {
+			pmi_start(PMI_VECTOR);
+			wrmsr(ctr_msr(0), NEG(n));
+			measure_run(s->fn, NULL, NULL, ctl_msr(0),
+				    EV_INSN | CTL_OS | CTL_INT | CTL_EN, FLAGS_ON);
+			count = pmi_stop();
+			check_pmi(count, next[n - 3], KERNEL_CS, "instructions", n);
+		}
 		t_end();
 	}
 
@@ -783,6 +837,7 @@ TESTS(overflow_tests)
 		sweeps(true, mode);
 	}
 	ten_thousand();
+	far_away();
 	through_int();
 	through_syscall();
 	interrupts_off();

@@ -341,6 +341,40 @@ static void enable(void)
 	t_end();
 }
 
+/*
+ * A running counter goes on with another event. Instructions until the WRMSR that changes it,
+ * branches from there: WRMSR, CALL, 3 to 5; JMP, JMP, RET.
+ */
+asm(
+".balign 16\n"
+"change_event:\n"
+"	mov %edi, %ecx\n"		/* 3 */
+"	mov %esi, %eax\n"		/* 4 */
+"	xor %edx, %edx\n"		/* 5 */
+"	wrmsr\n"
+"	jmp 1f\n"			/* branch 1 */
+"	ud2\n"
+"1:	nop\n"
+"	jmp 1f\n"			/* branch 2 */
+"	ud2\n"
+"1:	ret\n"				/* branch 3 */
+);
+void change_event(void *arg0, void *arg1);
+
+static void change(void)
+{
+	if (!t_begin("regs/change_event"))
+		return;
+	for (int n = 0; n < pmu.nr; n++) {
+		check_eq(count_run(n, EV_INSN | CTL_OS, change_event, (void *)(u64)ctl_msr(n),
+				   (void *)(EV_BRANCH | CTL_OS | CTL_EN)), 5 + 3, "counter %d", n);
+		/* Without EN it stops there; MOV, XOR, ... don't count, nor does the WRMSR. */
+		check_eq(count_run(n, EV_INSN | CTL_OS, change_event, (void *)(u64)ctl_msr(n),
+				   (void *)(EV_INSN | CTL_OS)), 5, "counter %d, stopped", n);
+	}
+	t_end();
+}
+
 /* PerfMonV2's global registers. */
 static void global(void)
 {
@@ -466,5 +500,6 @@ TESTS(regs_tests)
 	running();
 	wrap();
 	enable();
+	change();
 	global();
 }
