@@ -281,6 +281,13 @@ void cpu_init(u32 cpu)
 	apic_init();
 }
 
+void kernel_stack_set(u64 rsp)
+{
+	u32 cpu = this_cpu()->cpu;
+
+	tsss[cpu].rsp[0] = rsp ?: (u64)(stack_int[cpu] + sizeof(stack_int[cpu]));
+}
+
 /* fw_cfg has the number of CPUs: no guess about who may still be on the way. */
 static u32 fw_cfg_nb_cpus(void)
 {

@@ -56,6 +56,9 @@ void gate_set(int vec, const void *entry, int dpl, int ist);
 void gate_reset(int vec);
 const void *gate_get(int vec);
 
+/* Where an exception at CPL 3 finds its stack; 0: where it usually does. */
+void kernel_stack_set(u64 rsp);
+
 static inline void outb(u16 port, u8 v)
 {
 	asm volatile("outb %0, %1" : : "a"(v), "Nd"(port));

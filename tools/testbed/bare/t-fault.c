@@ -86,7 +86,7 @@ static bool on_de(struct regs *r)
 	return true;
 }
 
-/* CLI and HLT are 1 byte, RDMSR, INVD and MOV CR0 2 or 3. */
+/* CLI and HLT are 1 byte, MOV CR0 3, RDMSR and INT n 2. */
 static bool on_gp(struct regs *r)
 {
 	const u8 *p = (const u8 *)r->rip;
@@ -177,7 +177,7 @@ static void prepare_code(bool tracing)
 	memcpy(win_phys[1], mov + 1, sizeof(mov) - 1);
 }
 
-/* At CPL 3 only: the stack itself is in an unmapped page. */
+/* The stack itself is in an unmapped page, so #PF needs one of its own: IST 2. */
 asm(
 ".balign 16\n"
 "fault_pf_stack:\n"
@@ -191,7 +191,18 @@ asm(
 "	mov %r8, %rsp\n"			/* 9 */
 "	ret\n"
 "1:	ret\n"
-/* CLI, HLT, MOV CR0, RDMSR: #GP all of them */
+/* A frame for IRETQ and one for LRET are in pages that are not mapped: prepare_frames() */
+"fault_pf_iret:\n"
+"	mov %rsp, %r8\n"			/* 1 */
+"	lea 4096 - 24(%rdi), %rsp\n"		/* 2 */
+"	iretq\n"				/* 3, branch 1, 2 faults: pages 0, 1 */
+"fault_pf_iret_1:\n"
+"	lea 3 * 4096 - 8(%rdi), %rsp\n"		/* 4 */
+"	lretq\n"				/* 5, branch 2, 2 faults: pages 2, 3 */
+"fault_pf_iret_2:\n"
+"	mov %r8, %rsp\n"			/* 6 */
+"	ret\n"
+/* CLI, HLT, MOV CR0, RDMSR, INT through a gate for CPL 0: #GP all of them */
 "fault_gp:\n"
 "	nop\n"					/* 1 */
 "	cli\n"
@@ -199,9 +210,23 @@ asm(
 "	hlt\n"
 "	mov %cr0, %rax\n"
 "	rdmsr\n"
+"	int $0x90\n"
 "	nop\n"					/* 3 */
 "	ret\n"
+/*
+ * The first INT finds the stack of CPL 0 unmapped, as prepare_stack() has it; the gate has an
+ * IRETQ. Behind RET the stub's own INT is the third.
+ */
+"fault_int_stack:\n"
+"	nop\n"					/* 1 */
+"	int $0x81\n"				/* 2, branch 1, fault */
+"	int $0x81\n"				/* 3, branch 2 */
+"	nop\n"					/* 4 */
+"	ret\n"
 );
+void fault_pf_iret(void *arg0, void *arg1);
+void fault_int_stack(void *arg0, void *arg1);
+extern u8 fault_pf_iret_1[], fault_pf_iret_2[];
 void fault_pf_stack(void *arg0, void *arg1);
 void fault_gp(void *arg0, void *arg1);
 
@@ -252,6 +277,29 @@ asm(
 );
 void fault_tf(void *arg0, void *arg1);
 
+/* For CPL 0. */
+static void prepare_frames(bool tracing)
+{
+	u64 *iret = (u64 *)(win_phys[0] + 4096 - 24), *lret = (u64 *)(win_phys[2] + 4096 - 8);
+
+	prepare_window(tracing);
+	iret[0] = (u64)fault_pf_iret_1;
+	iret[1] = KERNEL_CS;
+	iret[2] = FLAGS_OFF;
+	iret = (u64 *)win_phys[1];
+	iret[0] = WIN_VA + 4096 * 5;
+	iret[1] = KERNEL_DS;
+	lret[0] = (u64)fault_pf_iret_2;
+	lret = (u64 *)win_phys[3];
+	lret[0] = KERNEL_CS;
+}
+
+static void prepare_stack(bool tracing)
+{
+	prepare_window(tracing);
+	kernel_stack_set(WIN_VA + 4096);
+}
+
 static bool on_db_count(struct regs *r)
 {
 	faults++;
@@ -264,7 +312,7 @@ struct fault {
 	void (*prepare)(bool tracing);
 	u64 want[NR_EV];
 	int faults;
-	/* at CPL 3 */
+	/* at CPL 3, unless handler is NULL */
 	int vec;
 	handler_fn handler;
 	bool no_sweep;
@@ -287,8 +335,12 @@ static const struct fault fault_list[] = {
 	{ "pf_jump", fault_pf_jump, prepare_code, { 7, 2, 2 }, 1,
 	  14, on_pf, false, pf_entry, PF_INSNS },
 	{ "pf_stack", fault_pf_stack, prepare_window, { 9, 2, 2 }, 3,
-	  14, on_pf, false, NULL, 0 },
-	{ "gp", fault_gp, prepare_count, { 3 }, 4,
+	  14, on_pf, false, pf_entry, PF_INSNS },
+	{ "pf_iret", fault_pf_iret, prepare_frames, { 6, 2, 2 }, 4,
+	  14, NULL, true, pf_entry, PF_INSNS },
+	{ "pf_int_stack", fault_int_stack, prepare_stack, { 4, 2, 2 }, 1,
+	  14, on_pf, true, NULL, 0 },
+	{ "gp", fault_gp, prepare_count, { 3 }, 5,
 	  13, on_gp, true, NULL, 0 },
 	{ "ud", fault_ud, prepare_count, { 16, 5, 4, 5 }, 5,
 	  6, on_ud, true, skip2_entry, SKIP_INSNS },
@@ -305,7 +357,9 @@ static void synchronous(void)
 	static const u64 usr[NR_EV] = { USER_USR_INSNS, USER_USR_BRANCHES, USER_USR_BRANCHES };
 
 	for (const struct fault *f = fault_list; f < fault_list + ARRAY_SIZE(fault_list); f++) {
-		if (t_begin("fault/user/%s", f->name)) {
+		/* On a stack of its own: the usual one may be what isn't there. */
+		gate_set(14, gate_get(14), 0, 2);
+		if (f->handler && t_begin("fault/user/%s", f->name)) {
 			handlers[f->vec] = f->handler;
 			for (int ev = 0; ev < NR_EV; ev++) {
 				f->prepare(false);
@@ -315,13 +369,14 @@ static void synchronous(void)
 				check_eq(faults, f->faults, "faults");
 			}
 			handlers[f->vec] = NULL;
+			kernel_stack_set(0);
 			t_end();
 		}
 		if (f->entry && t_begin("fault/kernel/%s", f->name)) {
 			/* Each handler has one branch, its IRETQ. */
 			u64 each[NR_EV] = { f->entry_insns, 1, 1, 0 };
 
-			gate_set(f->vec, f->entry, 0, 0);
+			gate_set(f->vec, f->entry, 0, f->vec == 14 ? 2 : 0);
 			for (int ev = 0; ev < NR_EV; ev++) {
 				u64 got;
 
@@ -341,6 +396,7 @@ static void synchronous(void)
 			t_end();
 		}
 	}
+	gate_reset(14);
 }
 
 /*
@@ -430,6 +486,56 @@ static void breakpoint_overflows(void)
 	asm volatile("mov %0, %%dr7" : : "r"(0x400ull));
 	handlers[1] = NULL;
 	t_end();
+}
+
+/*
+ * An overflow by an instruction behind which there is a trap, too. #DB has the higher priority;
+ * so either the interrupt is taken at the handler's first instruction, or where it is over.
+ */
+static void trap_overflows(void)
+{
+	const void *db = gate_get(1);
+
+	for (int watch = 0; watch < 2; watch++) {
+		seq_fn fn = watch ? fault_bp : fault_tf;
+
+		if (!t_begin("fault/overflow/%s", watch ? "watchpoint" : "single_step"))
+			continue;
+		if (watch) {
+			/* Without the traps first. */
+			check(trace_user(fn, buf_a, NULL), "the trace fits");
+		}
+		for (u64 n = 1; n <= (watch ? trace.nr[INSN] - 1 : 11); n++) {
+			u64 rip, total = watch ? trace.nr[INSN] : 12, count, got;
+
+			handlers[1] = on_db_count;
+			faults = 0;
+			if (watch) {
+				asm volatile("mov %0, %%dr0" : : "r"(buf_a));
+				asm volatile("mov %0, %%dr7" : : "r"(0x401 | 0x9ull << 16));
+			}
+			pmi_start(PMI_NMI);
+			wrmsr(ctr_msr(0), -n & CTR_MASK);
+			measure_user(fn, buf_a, NULL, ctl_msr(0),
+				     EV_INSN | CTL_USR | CTL_INT | CTL_EN, FLAGS_ON,
+				     user_stack_top());
+			got = rdmsr(ctr_msr(0));
+			asm volatile("mov %0, %%dr7" : : "r"(0x400ull));
+			count = pmi_stop();
+			rip = this_cpu()->pmi_rip[0];
+			check_eq(count, 1, "N %lu: interrupts", n);
+			if (watch)
+				check(rip == trace.next[INSN][n - 1] || rip == (u64)db,
+				      "N %lu: RIP %lx, not %lx", n, rip, trace.next[INSN][n - 1]);
+			else
+				check(rip == (u64)db || this_cpu()->pmi_cs[0] == USER_CS,
+				      "N %lu: RIP %lx", n, rip);
+			check_eq(got, total - n, "N %lu: counter", n);
+			check_eq(faults, watch ? 4 : 6, "N %lu: traps", n);
+		}
+		handlers[1] = NULL;
+		t_end();
+	}
 }
 
 /* An IPI is pending. STI, then a REP: interrupted behind its first iteration. */
@@ -600,6 +706,7 @@ TESTS(fault_tests)
 	synchronous();
 	breakpoints();
 	breakpoint_overflows();
+	trap_overflows();
 	irq_in_rep();
 	asynchronous();
 }

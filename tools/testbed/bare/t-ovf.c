@@ -597,6 +597,19 @@ static void masked_and_int_clear(void)
 		t_end();
 	}
 
+	if (t_begin("overflow/int_set_later")) {
+		/* INT counts when the counter overflows, not afterwards. */
+		pmi_start(PMI_NMI);
+		wrmsr(ctr_msr(0), NEG(10));
+		measure_run(s->fn, buf_a, buf_b, ctl_msr(0), EV_INSN | CTL_OS | CTL_EN, FLAGS_ON);
+		measure_run(s->fn, buf_a, buf_b, ctl_msr(0), EV_INSN | CTL_OS | CTL_INT | CTL_EN,
+			    FLAGS_ON);
+		count = pmi_stop();
+		check_eq(count, 0, "interrupts");
+		check_eq(rdmsr(ctr_msr(0)), 2 * 26 - 10, "counter");
+		t_end();
+	}
+
 	if (t_begin("overflow/off_counters")) {
 		/* Not enabled, nor enabled for another mode: nothing overflows. */
 		pmi_start(PMI_NMI);

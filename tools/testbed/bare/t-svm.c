@@ -247,6 +247,10 @@ bool guest_loop(void)
 		case EXIT_CPUID:
 		case EXIT_MSR:
 		case EXIT_HLT:
+			/* The longest of them has 2 bytes. */
+			if (!check(v->next_rip > v->rip && v->next_rip <= v->rip + 2,
+				   "next RIP %lx at %lx", v->next_rip, v->rip))
+				return false;
 			v->rip = v->next_rip;
 			break;
 		case EXIT_IOIO:
@@ -1012,6 +1016,126 @@ static void injection(void)
 }
 
 /*
+ * An event that VMRUN injects isn't an instruction, the handler's are: those of iretq_entry and
+ * of nmi_entry. A software interrupt retired when the guest executed it, before it was injected.
+ */
+static void inject_counts(void)
+{
+	static const struct {
+		const char *name;
+		u64 inj, insns;
+	} t[] = {
+		{ "interrupt", VEC_IRETQ | EVENTINJ_VALID, 1 },
+		{ "nmi", 2 | EVENTINJ_NMI | EVENTINJ_VALID, NMI_INSNS },
+		{ "exception", 6 | 3 << 8 | EVENTINJ_VALID, 1 },
+		{ "software_interrupt", VEC_IRETQ | 4 << 8 | EVENTINJ_VALID, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		if (!t_begin("svm/inject_counts/%s", t[i].name))
+			continue;
+		gate_set(6, iretq_entry, 0, 0);
+		for (int cpl = 0; cpl <= 3; cpl += 3) {
+			for (int ev = 0; ev < NR_EV; ev++) {
+				/* The handler, NOP */
+				u64 want[NR_EV] = { t[i].insns + 1, 1, 1, 0 };
+
+				guest_init(cpl, false, seq_find("one")->fn, NULL, NULL);
+				this_guest()->vmcb->event_inj = t[i].inj;
+				/* INT n's own: the RIP to return to. */
+				this_guest()->vmcb->next_rip = (u64)guest_call;
+				check_eq(guest_count(ev_select[ev] | CTL_MODES | CTL_GUEST),
+					 want[ev] + guest_extra[ev] + vmruns(ev, 1),
+					 "%s, CPL %d", ev_name[ev], cpl);
+				check_eq(this_guest()->entries, 1, "entries");
+			}
+		}
+		gate_reset(6);
+		t_end();
+	}
+}
+
+/*
+ * A virtual interrupt: taken by the guest at once, or intercepted.
+ */
+#define EXIT_VINTR	0x64
+
+static void virtual_interrupt(void)
+{
+	if (!t_begin("svm/virtual_interrupt"))
+		return;
+	for (int ev = 0; ev < NR_EV; ev++) {
+		static const u64 want[NR_EV] = { 2, 1, 1, 0 };	/* IRETQ, NOP */
+		u64 ctl = ev_select[ev] | CTL_OS | CTL_GUEST | CTL_EN;
+		struct vmcb *v;
+
+		for (int hooked = 0; hooked < 2; hooked++) {
+			guest_init(0, false, seq_find("one")->fn, NULL, NULL);
+			v = this_guest()->vmcb;
+			v->rflags = FLAGS_ON;
+			/* V_IRQ, V_IGN_TPR */
+			v->int_ctl |= BIT(8) | BIT(20);
+			v->int_vector = VEC_IRETQ;
+			wrmsr(ctr_msr(0), 0);
+			if (hooked)
+				intercept(v, EXIT_VINTR);
+			wrmsr(ctl_msr(0), ctl);
+			if (hooked) {
+				check_eq(guest_run(), EXIT_VINTR, "exit");
+				check_eq(v->rip, (u64)guest_call, "guest RIP");
+				check_eq(rdmsr(ctr_msr(0)), vmruns(ev, 1), "%s at the exit",
+					 ev_name[ev]);
+				no_intercept(v, EXIT_VINTR);
+			}
+			check_eq(guest_run(), EXIT_VMMCALL, "exit");
+			wrmsr(ctl_msr(0), 0);
+			check_eq(rdmsr(ctr_msr(0)), want[ev] + guest_extra[ev] +
+				 vmruns(ev, 1 + hooked), "%s", ev_name[ev]);
+		}
+	}
+	t_end();
+}
+
+/* The oracle keeps VMRUN apart from the guest's instructions. */
+static void guest_oracle(void)
+{
+	if (!t_begin("svm/oracle"))
+		return;
+	if (!pmu.oracle) {
+		t_skip("no oracle");
+		t_end();
+		return;
+	}
+	/* So that it counts; what doesn't matter. */
+	wrmsr(ctl_msr(0), EV_INSN | CTL_MODES | CTL_EN);
+	for_each_seq(s) {
+		if (s->flags & (SEQ_KERNEL | SEQ_IF))
+			continue;
+		for (int cpl = 0; cpl <= 3; cpl += 3) {
+			u64 before[16], mode = cpl ? 3 : 2;
+			static const u64 want[] = { [10] = 1, [11] = 0, [14] = 1 };
+
+			guest_init(cpl, cpl, s->fn, buf_a, buf_b);
+			for (int ev = 0; ev < 16; ev++)
+				before[ev] = rdmsr(0xc0de0100 + 4 * ev + mode);
+			guest_run();
+			for (int ev = 0; ev < 16; ev++) {
+				u64 n = rdmsr(0xc0de0100 + 4 * ev + mode) - before[ev];
+
+				if (ev < NR_EV)
+					check_eq(n, s->want[ev] + guest_extra[ev], "%s, CPL %d, %s",
+						 s->name, cpl, ev_name[ev]);
+				else if (ev == 10 || ev == 11 || ev == 14)
+					check_eq(n, want[ev], "%s, CPL %d, event %d", s->name, cpl,
+						 ev);
+			}
+		}
+	}
+	wrmsr(ctl_msr(0), 0);
+	t_end();
+}
+
+/*
  * Exits by instructions: where they are, what is behind them, and that they don't count. Of
  * control and debug registers number 0 only: QEMU 10.0 takes the intercept bits of that one
  * for all.
@@ -1168,6 +1292,7 @@ static void fault_exits(void)
 
 	if (!t_begin("svm/next_rip/faults"))
 		return;
+	win_unmap(0);
 	for (int ev = 0; ev < NR_EV; ev++) {
 		guest_init(0, false, nrip_faults, NULL, NULL);
 		v->exceptions = BIT(6) | BIT(14) | BIT(0) | BIT(13);
@@ -1213,10 +1338,14 @@ static void nested_faults(void)
 		return;
 	for (int cpl = 0; cpl <= 3; cpl += 3) {
 		for (int ev = 0; ev < NR_EV; ev++) {
-			u64 got;
+			u32 oracle = 0xc0de0100 + 4 * 11 + (cpl ? 3 : 2);
+			u64 got, done = pmu.oracle ? rdmsr(oracle) : 0;
 
 			guest_init(cpl, true, npf_code, (void *)NPT_HOLE, NULL);
 			got = guest_count(ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS));
+			/* It is the guest that completes the instruction. */
+			if (pmu.oracle)
+				check_eq(rdmsr(oracle), done, "completed, by the oracle");
 			check_eq(this_guest()->exits[0xff], 1, "nested page faults");
 			check_eq(got, want[ev] + guest_extra[ev] + vmruns(ev, 2), "%s, CPL %d",
 				 ev_name[ev], cpl);
@@ -1286,6 +1415,9 @@ TESTS(svm_tests)
 	storm_overflow();
 	gif();
 	injection();
+	inject_counts();
+	virtual_interrupt();
+	guest_oracle();
 	next_rip();
 	fault_exits();
 	nested_faults();
