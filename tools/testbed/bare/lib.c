@@ -303,7 +303,7 @@ static bool check_result(bool ok, u64 got, u64 want, bool is_eq, const char *fmt
 	}
 	ok ^= inverted;
 	t_checks++;
-	if (!ok && t_fails++ < 6) {
+	if (!ok && t_fails++ < 12) {
 		print("# ");
 		format(&o, fmt, ap);
 		if (is_eq && (got > 0x100000 || want > 0x100000))

@@ -249,6 +249,182 @@ static void mispredicts(void)
 	}
 }
 
+/*
+ * Data caches: 32 KiB and 512 KiB, lines of 64 bytes, 8 ways, LRU, by linear address. Each
+ * memory operand is an access, the stack's included.
+ */
+#define EV_L1_ACCESS	0x40
+#define EV_L1_MISS	0x41
+#define EV_L1_FILL	0x60	/* the same as the former */
+#define EV_L2_MISS	0x64
+
+#define LINE		64
+#define L1_SETS		64
+#define L2_SETS		1024
+#define WAYS		8
+/* Memory that nobody uses. */
+#define CACHE_AREA	0x2000000ull
+
+enum { L1_ACCESS, L1_MISS, L1_FILL, L2_MISS };
+
+/* RSI is the stride, and the number of lines in its upper half. */
+asm(
+".balign 16\n"
+"cache_walk:\n"
+"	mov %rsi, %rcx\n"
+"	shr $32, %rcx\n"
+"	mov %esi, %esi\n"
+"1:	mov (%rdi), %rax\n"
+"	add %rsi, %rdi\n"
+"	dec %rcx\n"
+"	jnz 1b\n"
+"	ret\n"
+);
+void cache_walk(void *arg0, void *arg1);
+
+/* Instructions with memory operands, and with none; the last RET is an access, too. */
+#define KINDS(x)							\
+	x(mov_load, "mov (%rdi), %rax", 1)				\
+	x(mov_store, "mov %rax, (%rdi)", 1)				\
+	x(mov_imm, "movq $5, (%rdi)", 1)				\
+	x(movzx, "movzbl (%rdi), %eax", 1)				\
+	x(movabs, "movabs buf_a, %al", 1)				\
+	x(rmw, "add %rax, (%rdi)", 1)					\
+	x(lock_rmw, "lock incl 64(%rdi)", 1)				\
+	x(xchg, "xchg %rax, 128(%rdi)", 1)				\
+	x(cmpxchg8b, "cmpxchg8b (%rdi)", 1)				\
+	x(cmp, "cmpl $5, (%rdi)", 1)					\
+	x(bt, "bt %rcx, (%rdi)", 1)					\
+	x(set, "setz (%rdi)", 1)					\
+	x(cmov, "cmovz (%rdi), %rax", 1)				\
+	x(sse, "movq (%rdi), %xmm0", 1)					\
+	x(sse_store, "movq %xmm0, (%rdi)", 1)				\
+	x(x87, "fldl (%rdi)\n fstpl (%rdi)", 2)				\
+	x(push_pop, "push %rax\n pop %rax", 2)				\
+	x(push_pop_mem, "push (%rdi)\n pop (%rdi)", 4)			\
+	x(enter, "enter $16, $0\n leave", 2)				\
+	x(call_ret, "call 1f\n jmp 2f\n1: ret\n2:", 2)			\
+	x(jmp_mem, "lea 1f(%rip), %rax\n mov %rax, %r8\n push %r8\n"	\
+	  "jmp *(%rsp)\n1: pop %rax", 3)				\
+	x(movs, "movsb", 2)						\
+	x(rep_stos, "mov $5, %ecx\n rep stosb", 5)			\
+	x(rep_movs, "mov $7, %ecx\n rep movsb", 14)			\
+	x(lods, "lodsb", 1)						\
+	x(lea, "lea (%rdi, %rsi), %rcx", 0)				\
+	x(nop, "nopl (%rdi)", 0)					\
+	x(alu, "add %rax, %rcx\n mov %rax, %rdx", 0)
+
+#define KIND_ASM(name, insns, n)					\
+	".balign 16\n cache_kind_" #name ":\n " insns "\n ret\n"
+#define KIND_DECL(name, insns, n) void cache_kind_##name(void *arg0, void *arg1);
+#define KIND_ROW(name, insns, n) { #name, cache_kind_##name, n },
+
+asm(KINDS(KIND_ASM));
+KINDS(KIND_DECL)
+
+static const struct {
+	const char *name;
+	seq_fn fn;
+	u64 accesses;
+} cache_kinds[] = { KINDS(KIND_ROW) };
+
+static void cache_count(seq_fn fn, u64 a, u64 b, u64 *got)
+{
+	static const u8 sel[] = { EV_L1_ACCESS, EV_L1_MISS, EV_L1_FILL, EV_L2_MISS };
+
+	for (int i = 0; i < 4; i++) {
+		wrmsr(ctr_msr(i), 0);
+		wrmsr(ctl_msr(i), sel[i] | CTL_USR | CTL_EN);
+	}
+	measure_user(fn, (void *)a, (void *)b, ctl_msr(0), EV_L1_ACCESS | CTL_USR | CTL_EN,
+		     FLAGS_ON, user_stack_top());
+	for (int i = 0; i < 4; i++) {
+		wrmsr(ctl_msr(i), 0);
+		got[i] = rdmsr(ctr_msr(i));
+	}
+}
+
+static void check_cache(const char *what, u64 base, u64 stride, u64 n, u64 l1, u64 l2)
+{
+	u64 got[4];
+
+	cache_count(cache_walk, base, n << 32 | stride, got);
+	/* RET as well */
+	check_eq(got[L1_ACCESS], n + 1, "%s, %lu lines: accesses", what, n);
+	check_eq(got[L1_MISS], l1, "%s, %lu lines: L1 misses", what, n);
+	check_eq(got[L1_FILL], l1, "%s, %lu lines: L1 misses by the other event", what, n);
+	check_eq(got[L2_MISS], l2, "%s, %lu lines: L2 misses", what, n);
+}
+
+static void caches(void)
+{
+	/* The sets of the stack's line belong to it alone. */
+	u64 base = CACHE_AREA | (((user_stack_top() - 8) / LINE + 1) % L2_SETS * LINE);
+	u64 got[4];
+
+	if (t_begin("cache/accesses")) {
+		for (size_t k = 0; k < ARRAY_SIZE(cache_kinds); k++) {
+			for (int i = 0; i < 2; i++) {
+				cache_count(cache_kinds[k].fn, (u64)buf_a, (u64)buf_b, got);
+				check_eq(got[L1_ACCESS], cache_kinds[k].accesses + 1, "%s",
+					 cache_kinds[k].name);
+			}
+			check_eq(got[L1_MISS], 0, "%s: misses when warm", cache_kinds[k].name);
+		}
+		t_end();
+	}
+
+	if (t_begin("cache/misses")) {
+		/* The stack */
+		cache_count(cache_walk, base, 1ull << 32, got);
+		base += 0x100000;
+		check_cache("cold", base, LINE, 60, 60, 60);
+		check_cache("warm", base, LINE, 60, 0, 0);
+		/* Eight accesses to each line */
+		base += 0x100000;
+		check_cache("cold, 8 bytes each", base, 8, 480, 60, 60);
+		check_cache("warm, 8 bytes each", base, 8, 480, 0, 0);
+		/* Twice as much as L1 holds: nothing stays, the stack's line neither. */
+		base += 0x100000;
+		check_cache("64 KiB, cold", base, LINE, 2 * L1_SETS * WAYS,
+			    2 * L1_SETS * WAYS + 1, 2 * L1_SETS * WAYS);
+		for (int i = 0; i < 3; i++)
+			check_cache("64 KiB, warm", base, LINE, 2 * L1_SETS * WAYS,
+				    2 * L1_SETS * WAYS + 1, 0);
+		/* As much as there are ways in one set, and one more. */
+		base += 0x100000;
+		check_cache("one set of L1, cold", base, L1_SETS * LINE, WAYS, WAYS + 1, WAYS);
+		check_cache("one set of L1, warm", base, L1_SETS * LINE, WAYS, 0, 0);
+		check_cache("one set of L1, cold", base, L1_SETS * LINE, WAYS + 1, WAYS + 1, 1);
+		check_cache("one set of L1, warm", base, L1_SETS * LINE, WAYS + 1, WAYS + 1, 0);
+		base += 0x100000;
+		check_cache("one set of L2, cold", base, L2_SETS * LINE, WAYS, WAYS, WAYS);
+		check_cache("one set of L2, warm", base, L2_SETS * LINE, WAYS, 0, 0);
+		check_cache("one set of L2, cold", base, L2_SETS * LINE, WAYS + 1, WAYS + 1,
+			    WAYS + 1);
+		check_cache("one set of L2, warm", base, L2_SETS * LINE, WAYS + 1, WAYS + 1,
+			    WAYS + 1);
+		t_end();
+	}
+
+	/* One interrupt for each overflow, soon. */
+	if (t_begin("cache/overflow")) {
+		for (u64 n = 1; n <= 50; n += 7) {
+			u64 count;
+
+			pmi_start(PMI_NMI);
+			wrmsr(ctr_msr(0), -n & CTR_MASK);
+			measure_user(cache_walk, (void *)base, (void *)(50ull << 32 | LINE),
+				     ctl_msr(0), EV_L1_ACCESS | CTL_USR | CTL_INT | CTL_EN,
+				     FLAGS_ON, user_stack_top());
+			count = pmi_stop();
+			check_eq(count, 1, "N %lu: interrupts", n);
+			check_eq(rdmsr(ctr_msr(0)), 51 - n, "N %lu: counter", n);
+		}
+		t_end();
+	}
+}
+
 /* CMASK, INV, EDGE and unit masks. */
 static void modifiers(void)
 {
@@ -321,8 +497,7 @@ static bool is_event(int sel)
 	case EV_INSN: case EV_BRANCH: case EV_TAKEN: case EV_COND: case EV_MISPREDICT:
 	case EV_CYCLES: case EV_INTERRUPT: case 0x2c: case EV_TLB_MISS:
 		return true;
-	/* cache references and misses */
-	case 0x40 ... 0x44: case 0x60 ... 0x64:
+	case EV_L1_ACCESS: case EV_L1_MISS: case EV_L1_FILL: case EV_L2_MISS:
 		return true;
 	}
 	return false;
@@ -510,6 +685,7 @@ static void oracle(void)
 	} t[] = {
 		{ EV_INSN, 0 }, { EV_BRANCH, 1 }, { EV_TAKEN, 2 }, { EV_COND, 3 },
 		{ EV_CYCLES, 5 }, { EV_TLB_MISS, 9 }, { EV_MISPREDICT, 4 },
+		{ EV_L1_ACCESS, 7 }, { EV_L1_MISS, 8 },
 	};
 	u64 v;
 
@@ -615,6 +791,7 @@ TESTS(event_tests)
 	halted();
 	tlb();
 	mispredicts();
+	caches();
 	modifiers();
 	unsupported();
 	interrupts();

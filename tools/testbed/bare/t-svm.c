@@ -1394,6 +1394,117 @@ static void guest_access(void)
 	}
 }
 
+/*
+ * The oracle's reference for a virtual PMU: with accesses to the PMU intercepted, it knows what
+ * the guest has to read. This host reads and writes for the guest, right or wrong on purpose.
+ *
+ * Guest instructions since the WRMSR that starts a counter, which counts: as numbered; those
+ * that exit are completed by the host.
+ */
+asm(
+".balign 16\n"
+"ref_code:\n"
+"	mov $0xc0000301, %ecx\n"	/* GlobalCtl */
+"	mov $0x3f, %eax\n"
+"	xor %edx, %edx\n"
+"	wrmsr\n"
+"	mov $0xc0010201, %ecx\n"
+"	xor %eax, %eax\n"
+"	wrmsr\n"			/* PERF_CTR0 = 0 */
+"	mov $0xc0010200, %ecx\n"
+"	mov %esi, %eax\n"
+"	wrmsr\n"			/* 1 */
+"	nop\n"				/* 2 */
+"	nop\n"				/* 3 */
+"	jmp 1f\n"			/* 4, branch 1 */
+"	ud2\n"
+"1:	mov $0xc0010201, %ecx\n"	/* 5 */
+"ref_read_1:\n"
+"	rdmsr\n"			/* 6: reads 5; branches 1 */
+"	mov %eax, (%rdi)\n"		/* 7 */
+"	cpuid\n"			/* 8 */
+"	xor %ecx, %ecx\n"		/* 9 */
+"	jz 1f\n"			/* 10, branch 2 */
+"	ud2\n"
+"1:	nop\n"				/* 11 */
+"ref_read_2:\n"
+"	rdpmc\n"			/* 12: reads 11; branches 2 */
+"	mov $0xc0010200, %ecx\n"	/* 13 */
+"	xor %eax, %eax\n"		/* 14 */
+"	wrmsr\n"			/* stops */
+"	nop\n"
+"	mov $0xc0010201, %ecx\n"
+"ref_read_3:\n"
+"	rdmsr\n"			/* reads 14; branches 2 */
+"	ret\n"
+);
+void ref_code(void *arg0, void *arg1);
+extern u8 ref_read_1[], ref_read_2[], ref_read_3[];
+
+#define REFERENCE(n)	(0xc0de0010 + (n))
+enum { REF_CHECKS, REF_MISMATCHES, REF_MSR, REF_EVENT, REF_RIP, REF_EXPECTED, REF_GOT };
+
+static void reference(void)
+{
+	static const u64 insns[] = { 5, 11, 14 }, branches[] = { 1, 2, 2 };
+	const u8 *const at[] = { ref_read_1, ref_read_2, ref_read_3 };
+	u64 v;
+
+	if (!t_begin("svm/reference"))
+		return;
+	if (!pmu.oracle || rdmsr_safe(REFERENCE(REF_CHECKS), &v) != NO_FAULT) {
+		t_skip("no reference");
+		t_end();
+		return;
+	}
+	memset(msrpm, 0xff, sizeof(msrpm));
+	for (int ev = INSN; ev <= BRANCH; ev++) {
+		/* Which reading to falsify; 3 for none */
+		for (int wrong = 0; wrong <= 3; wrong++) {
+			const u64 *want = ev == INSN ? insns : branches;
+			u64 checks = rdmsr(REFERENCE(REF_CHECKS));
+			u64 mismatches = rdmsr(REFERENCE(REF_MISMATCHES));
+			struct vmcb *g;
+			u64 exit;
+
+			/* The oracle counts while a counter does. */
+			wrmsr(ctl_msr(0), EV_INSN | CTL_OS | CTL_EN);
+			guest_init(0, false, ref_code, buf_a,
+				   (void *)(ev_select[ev] | CTL_MODES | CTL_EN));
+			g = this_guest()->vmcb;
+			intercept(g, EXIT_MSR);
+			intercept(g, EXIT_RDPMC);
+			intercept(g, EXIT_CPUID);
+			while ((exit = guest_run()) == EXIT_MSR || exit == EXIT_RDPMC ||
+			       exit == EXIT_CPUID) {
+				for (int i = 0; i < 3; i++) {
+					if (g->rip != (u64)at[i])
+						continue;
+					g->rax = want[i] + (i == wrong);
+					this_guest()->regs.rdx = 0;
+				}
+				if (!check(g->next_rip == g->rip + 2, "next RIP"))
+					break;
+				g->rip = g->next_rip;
+			}
+			wrmsr(ctl_msr(0), 0);
+			check_eq(exit, EXIT_VMMCALL, "the end");
+			check_eq(rdmsr(REFERENCE(REF_CHECKS)) - checks, 3, "%s: checks",
+				 ev_name[ev]);
+			check_eq(rdmsr(REFERENCE(REF_MISMATCHES)) - mismatches, wrong < 3,
+				 "%s, wrong reading %d: mismatches", ev_name[ev], wrong);
+			if (wrong == 3)
+				continue;
+			check_eq(rdmsr(REFERENCE(REF_RIP)), (u64)at[wrong], "RIP");
+			check_eq(rdmsr(REFERENCE(REF_EXPECTED)), want[wrong], "expected");
+			check_eq(rdmsr(REFERENCE(REF_GOT)), want[wrong] + 1, "got");
+			check_eq(rdmsr(REFERENCE(REF_MSR)), MSR_CORE_CTR, "MSR");
+		}
+	}
+	pmu_reset();
+	t_end();
+}
+
 TESTS(svm_tests)
 {
 	if (!svm_supported()) {
@@ -1422,5 +1533,6 @@ TESTS(svm_tests)
 	fault_exits();
 	nested_faults();
 	guest_access();
+	reference();
 	svm_enable(false);
 }
