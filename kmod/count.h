@@ -113,6 +113,12 @@ static inline u64 vpmu_count_emulated(const struct vpmu_count *c,
 static inline u64 vpmu_count_arm(struct vpmu_count *c, const struct vpmu_tally *t,
 				 u64 value, int bias)
 {
+	/*
+	 * Not below 0, which would be just before the top.  The physical
+	 * counter is ahead then, and that is harmless so far from overflow.
+	 */
+	if (value < (u64)bias)
+		bias = 0;
 	c->ahead = -bias;
 	c->entries = vpmu_count_entries(c, t);
 	c->emulated = vpmu_count_emulated(c, t);

@@ -110,6 +110,22 @@ static void emulation_and_entries_cancel(void **state)
 	assert_int_equal(vpmu_count_sync(&c, &t, hw & TOP), 10);
 }
 
+/* A physical counter below 0 would overflow at once, and again after each arming. */
+static void zero_is_not_armed_below_zero(void **state)
+{
+	struct vpmu_count c = instructions(VPMU_IN_KERNEL);
+	struct vpmu_tally t = { };
+	u64 value = 0;
+	u64 hw = vpmu_count_arm(&c, &t, value, 1);
+
+	assert_int_equal(hw, 0);
+	t.entries[VPMU_KERNEL]++;
+	hw++;
+	assert_false(vpmu_count_wrapped(&c, hw));
+	assert_int_equal(vpmu_count_sync(&c, &t, hw + 7), 7);
+	assert_int_equal(vpmu_count_arm(&c, &t, 1, 1), 0);
+}
+
 static void lag_shows_where_entries_do_not_count(void **state)
 {
 	struct vpmu_count c = instructions(VPMU_IN_KERNEL);
@@ -169,6 +185,7 @@ int main(void)
 		cmocka_unit_test(entries_are_taken_out_by_level),
 		cmocka_unit_test(emulated_are_added_by_class_and_level),
 		cmocka_unit_test(emulation_and_entries_cancel),
+		cmocka_unit_test(zero_is_not_armed_below_zero),
 		cmocka_unit_test(lag_shows_where_entries_do_not_count),
 		cmocka_unit_test(entries_that_hardware_did_not_count_show),
 		cmocka_unit_test(early_overflow_is_told_from_the_guests),
