@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# On an emulated host with the module: the bare-metal suite of the emulated PMU as a guest under
+# KVM. So each counted sequence, and each overflow at each instruction, is the module's. Needs
+# BUILD; arguments select tests.
+
+# The guest's code is the image's only, so nothing else may count: no SVM in it. The emulator's
+# cycles, TLB and caches are physical, and a VM exit changes them; the oracle is the host's.
+log=$(mktemp)
+qemu-system-x86_64 -machine q35,accel=kvm -cpu host,-svm -m 256 -nodefaults -display none \
+	-no-reboot -debugcon file:"$log" -device isa-debug-exit,iobase=0xf4,iosize=4 \
+	-kernel "$BUILD/bare/pmu.elf" \
+	-append "${*:--cycles -tlb -cache -oracle -mispredict -interrupts}"
+status=$?
+cat "$log"
+sed "s/^/# /" /sys/kernel/debug/kvm_vpmu/stats
+# isa-debug-exit makes 0 a 1
+[ $status -eq 1 ]

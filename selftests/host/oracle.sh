@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# On an emulated host with x-pmu-oracle=on: what guests' perf says against what the emulator knows
+# of them (docs/emulated-pmu.md, "Reference for virtual PMUs"). Needs PROGRAMS.
+
+cd "$(dirname "$0")" || exit
+. ../tap.sh
+
+# msr NUMBER: of the oracle's window
+msr() {
+	dd if=/dev/cpu/0/msr bs=8 count=1 skip=$(($1)) iflag=skip_bytes status=none | od -An -tu8 |
+		tr -d ' '
+}
+
+signature=0xc0de0000 compared=0xc0de0010 mismatches=0xc0de0011
+instructions=0xc0de0018 branches=0xc0de0019
+
+# What perf says of the whole guest for a while: instructions, branches.
+cat >/tmp/whole <<'E2'
+perf stat -a -x, -o /tmp/o -e instructions,branches -- \
+	sh -c "sleep 1; \"$PROGRAMS/exact\" cpuid 00000800; \"$PROGRAMS/profile\" 300"
+awk -F, '$3 ~ /^(instructions|branches)/ { printf "%s ", $1 }' /tmp/o
+E2
+whole() {
+	vpmu-guest -- bash -c "export PROGRAMS='$PROGRAMS'; $(cat /tmp/whole)"
+}
+
+# agree NAME
+agree() {
+	is "$1: reads that differ from the truth" "$(msr $mismatches)" "$before_bad"
+	if [ "$(msr $mismatches)" != "$before_bad" ]; then
+		for ((i = 2; i < 7; i++)); do
+			note "last mismatch $i: $(printf %#x "$(msr $((compared + i)))")"
+		done
+	fi
+	if [ "$(msr $compared)" -gt "$before" ]; then
+		ok "$1: $(($(msr $compared) - before)) reads compared"
+	else
+		not_ok "$1: no read was compared"
+	fi
+}
+
+start() {
+	before=$(msr $compared) before_bad=$(msr $mismatches)
+	before_i=$(msr $instructions) before_b=$(msr $branches)
+}
+
+modprobe msr
+is "the oracle is there" "$(printf %x "$(msr $signature)")" 554d50565f4d564b
+
+start
+read -r i b <<<"$(whole)"
+is "a whole guest: instructions" "$i" $(($(msr $instructions) - before_i))
+is "a whole guest: branches" "$b" $(($(msr $branches) - before_b))
+agree "a whole guest"
+
+start
+"$PROGRAMS/storm" 1000 &
+read -r i b <<<"$(whole)"
+kill $!
+is "in a storm of interrupts: instructions" "$i" $(($(msr $instructions) - before_i))
+is "in a storm of interrupts: branches" "$b" $(($(msr $branches) - before_b))
+agree "in a storm of interrupts"
+
+start
+whole >/tmp/first &
+whole >/tmp/second
+wait $!
+read -r i1 b1 </tmp/first
+read -r i2 b2 </tmp/second
+note "the first guest: $i1 and $b1, the second: $i2 and $b2"
+is "two guests on one CPU: sum of instructions" $((i1 + i2)) \
+	$(($(msr $instructions) - before_i))
+is "two guests on one CPU: sum of branches" $((b1 + b2)) $(($(msr $branches) - before_b))
+agree "two guests on one CPU"
+
+# Both at once, with each counting only a program of its own.
+vpmu-guest -- bash -c "export PROGRAMS='$PROGRAMS'; ../guest/perf_exact.sh" >/tmp/first &
+vpmu-guest -- bash -c "export PROGRAMS='$PROGRAMS'; ../guest/perf_exact.sh" >/tmp/second
+wait $!
+for g in first second; do
+	is "two guests on one CPU: the $g's exact counts" \
+		"$(grep -c '^ok' /tmp/$g) ok, $(grep -c '^not' /tmp/$g) not" "16 ok, 0 not"
+done
+finish
