@@ -124,12 +124,27 @@ step_root() {
 	rm -f "$out.apt"
 }
 
+# The root once more, as one file: a machine's own file system asks its host for blocks, with read-ahead,
+# where 9p asks for each name, and in a guest each question passes two emulated machines.
+title_image() { echo "Making the machines' disk"; }
+key_image() {
+	echo "$(key_root) $(declare -f step_image)" | key_of
+}
+step_image() {
+	local out=$1
+	mkdir -p "$out"
+	in_root --ro "$(entry root)" /bed/root --rw "$out" /out -- \
+		mkfs.erofs --quiet -x-1 -T0 --exclude-regex='^usr/src/.*\.tar\..*' /out/root.img /bed/root
+}
+
 # The source package has no firmware; its build system asks for the files all the same.
 QEMU_EMPTY='aarch64-code arm-code arm-vars i386-code i386-secure-code i386-vars loongarch64-code
 	loongarch64-vars riscv-code riscv-vars x86_64-code x86_64-secure-code'
 QEMU_CONFIGURE='--target-list=x86_64-softmmu --without-default-features --enable-system --enable-tcg
 	--enable-kvm --enable-virtfs --enable-attr --enable-cap-ng --enable-pixman --enable-fdt=system
-	--disable-install-blobs'
+	--disable-install-blobs --without-default-devices --with-devices-x86_64=bench'
+# A third less to compile, and of what a patch to target/i386 touches three quarters less
+QEMU_DEVICES='Q35 ISA_DEBUG VIRTIO_PCI VIRTIO_BLK VIRTIO_9P VIRTIO_SERIAL'
 
 qemu_patches() {
 	find "$PROJECT/qemu-patch/tcg" -maxdepth 1 -name '*.patch' 2>/dev/null | LC_ALL=C sort || true
@@ -139,7 +154,7 @@ title_qemu() { echo "Building the emulator"; }
 key_qemu() {
 	local patch
 	{
-		echo "$(key_root) $QEMU_CONFIGURE $(declare -f step_qemu)"
+		echo "$(key_root) $QEMU_CONFIGURE $QEMU_DEVICES $(declare -f step_qemu)"
 		qemu_patches | while read -r patch; do
 			echo "${patch##*/}"
 			cat "$patch"
@@ -155,13 +170,17 @@ step_qemu() {
 	# The same build path each time: with it, a changed patch recompiles only what it touches.
 	# shellcheck disable=SC2016 # expands in the root
 	in_root --rw "$build" /build --rw "$CACHE/ccache" /ccache --rw "$out" /out -- \
-		env EMPTY="$QEMU_EMPTY" CONFIGURE="$QEMU_CONFIGURE" CCACHE_DIR=/ccache CCACHE_MAXSIZE=1G sh -euc '
+		env EMPTY="$QEMU_EMPTY" CONFIGURE="$QEMU_CONFIGURE" DEVICES="$QEMU_DEVICES" \
+		CCACHE_DIR=/ccache CCACHE_MAXSIZE=1G sh -euc '
 		cd /build
 		mkdir src
 		tar -xf /usr/src/qemu_*.orig.tar.xz -C src --strip-components=1
 		for f in $EMPTY; do
 			: >"src/pc-bios/edk2-$f.fd.bz2"
 		done
+		for d in $DEVICES; do
+			echo "CONFIG_$d=y"
+		done >src/configs/devices/x86_64-softmmu/bench.mak
 		for p in patches/*.patch; do
 			[ -e "$p" ] || continue
 			echo "patch: ${p##*/}"
@@ -206,7 +225,7 @@ step_initramfs() {
 			cp /bin/busybox /tmp/i/bin/
 			install -m 755 /machine/early-init /tmp/i/init
 			install -m 755 /machine/init /machine/vpmu-guest /machine/trouble /tmp/i/bed/
-			for m in 9p 9pnet_virtio overlay; do
+			for m in virtio_blk erofs 9p 9pnet_virtio overlay; do
 				modprobe -S "$v" --show-depends "$m"
 			done | sed -n "s/^insmod //p" | awk "!seen[\$1]++ { print \$1 }" | while read -r ko; do
 				name=$(basename "${ko%.xz}")
@@ -222,8 +241,10 @@ step_initramfs() {
 module_sources() {
 	(
 		cd "$PROJECT"
-		find kmod include -type f ! -name '*.o' ! -name '*.ko' ! -name '*.mod' ! -name '*.mod.c' ! -name '.*' \
-			! -name modules.order ! -name Module.symvers -print0 2>/dev/null | LC_ALL=C sort -z
+		for dir in kmod include; do
+			[ ! -d "$dir" ] || find "$dir" -type f ! -name '*.o' ! -name '*.ko' ! -name '*.mod' \
+				! -name '*.mod.c' ! -name '.*' ! -name modules.order ! -name Module.symvers -print0
+		done | LC_ALL=C sort -z
 	)
 }
 
