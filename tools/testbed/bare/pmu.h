@@ -40,6 +40,13 @@
 #define EV_INTERRUPT		0xcf
 #define EV_COND			0xd1
 
+/* Costs of the cycle model: docs/emulated-pmu.md, "Cost model". */
+#define COST_TLB_MISS	30
+#define COST_VMRUN	675
+#define COST_VMEXIT	675
+#define COST_MSR	100
+#define COST_EXCEPTION	100
+
 /* What a sequence counts; the events of the list the project calls "no skid". */
 enum { INSN, BRANCH, TAKEN, COND, NR_EV };
 

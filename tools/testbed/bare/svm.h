@@ -102,6 +102,8 @@ _Static_assert(sizeof(struct vmcb) == 0x1000, "");
 #define V_INTR_MASKING		BIT(24)
 #define EVENTINJ_VALID		BIT(31)
 #define EVENTINJ_NMI		(2 << 8)
+#define EVENTINJ_EXCEPTION	(3 << 8)
+#define EVENTINJ_SOFT		(4 << 8)
 
 /* What VMRUN doesn't switch; also in the order of guest_enter(). */
 struct gregs {
@@ -153,6 +155,6 @@ void storm_cpuid(void *arg0, void *arg1);
 void user_calls(void *arg0, void *arg1);	/* t-count.c */
 void read_running(void *arg0, void *arg1);	/* t-regs.c */
 
-extern u8 guest_call[], guest_call_1[], guest_vmmcall[];
+extern u8 guest_call[], guest_vmmcall[], guest_ud2[];
 
 #endif

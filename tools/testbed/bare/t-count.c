@@ -211,6 +211,18 @@ asm(
 );
 void user_int3(void *arg0, void *arg1);
 
+/* INT1 as well: 5 times, with a NOP in between. */
+asm(
+".balign 16\n"
+"user_int1:\n"
+"	.rept 5\n"
+"	.byte 0xf1\n"
+"	nop\n"
+"	.endr\n"
+"	ret\n"
+);
+void user_int1(void *arg0, void *arg1);
+
 /* 32-bit code, as user mode may be. */
 asm(
 ".balign 16\n"
@@ -258,10 +270,12 @@ static void mode_changes(void)
 	} t[] = {
 		{ "syscall_int", user_calls, calls_usr, calls_os },
 		{ "int3", user_int3, int3_usr, int3_os },
+		{ "int1", user_int1, int3_usr, int3_os },
 		{ "compat", user_compat, compat_usr, compat_os },
 	};
 
 	gate_set(3, iretq_entry, 3, 0);
+	gate_set(1, iretq_entry, 0, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
 		if (!t_begin("count/mode_changes/%s", t[i].name))
 			continue;
@@ -279,6 +293,7 @@ static void mode_changes(void)
 		t_end();
 	}
 	gate_reset(3);
+	gate_reset(1);
 }
 
 TESTS(count_tests)

@@ -4,8 +4,6 @@
  */
 #include "pmu.h"
 
-/* Costs of the cycle model: docs/emulated-pmu.md, "Cost model". */
-#define COST_TLB_MISS	30
 
 static u64 run(u64 ctl, const struct seq *s)
 {
@@ -28,30 +26,22 @@ static void warm_up(const struct seq *s)
 }
 
 /*
- * Each instruction costs one cycle. What the WRMSR that starts the counter costs beyond that,
- * and the INT that ends user mode, is the same for all, so one sequence tells.
+ * Each instruction costs one cycle, the WRMSR that starts the counter and the delivery of the
+ * INT that ends user mode more.
  */
 static void cycles(void)
 {
-	const struct seq *empty = seq_find("empty");
-	u64 msr, exc;
-
 	if (t_begin("cycles/instructions")) {
-		warm_up(empty);
-		msr = run(EV_CYCLES | CTL_OS, empty) - RUN_INSNS;
-		check(msr < 10000, "WRMSR costs %lu", msr);
-		exc = run_user(EV_CYCLES | CTL_USR, empty) - USER_USR_INSNS;
-		check(exc < 10000, "INT costs %lu", exc);
 		for_each_seq(s) {
 			if (s->flags & SEQ_KERNEL)
 				continue;
 			warm_up(s);
 			for (int i = 0; i < 2; i++)
 				check_eq(run(EV_CYCLES | CTL_OS, s),
-					 s->want[INSN] + RUN_INSNS + msr, "%s", s->name);
+					 s->want[INSN] + RUN_INSNS + COST_MSR, "%s", s->name);
 			check_eq(run(EV_CYCLES | CTL_USR, s), 0, "%s, USR", s->name);
 			check_eq(run_user(EV_CYCLES | CTL_USR, s),
-				 s->want[INSN] + USER_USR_INSNS + exc, "%s, at CPL 3", s->name);
+				 s->want[INSN] + USER_USR_INSNS + COST_EXCEPTION, "%s, at CPL 3", s->name);
 		}
 		t_end();
 	}
@@ -73,6 +63,59 @@ static void cycles(void)
 		check(last > 50000, "cycles: %lu", last);
 		t_end();
 	}
+}
+
+/* 5 RDMSRs of a counter, of another MSR, RDPMCs; software interrupts. */
+asm(
+".balign 16\n"
+"cost_pmu_msr:\n"
+"	mov %edi, %ecx\n"		/* 1 */
+"	.rept 5\n"
+"	rdmsr\n"			/* 2 to 6 */
+"	.endr\n"
+"	ret\n"
+".balign 16\n"
+"cost_rdpmc:\n"
+"	xor %ecx, %ecx\n"		/* 1 */
+"	.rept 5\n"
+"	rdpmc\n"			/* 2 to 6 */
+"	.endr\n"
+"	ret\n"
+".balign 16\n"
+"cost_int:\n"
+"	nop\n"				/* 1 */
+"	.rept 5\n"
+"	int $0x81\n"			/* 2 to 11, with IRETQ */
+"	.endr\n"
+"	ret\n"
+);
+void cost_pmu_msr(void *arg0, void *arg1);
+void cost_rdpmc(void *arg0, void *arg1);
+void cost_int(void *arg0, void *arg1);
+
+static void costs(void)
+{
+	static const struct {
+		const char *name;
+		seq_fn fn;
+		u64 insns, extra;
+	} t[] = {
+		{ "RDPMC", cost_rdpmc, 6, 0 },
+		{ "RDMSR of a counter", cost_pmu_msr, 6, 5 * COST_MSR },
+		{ "RDMSR of LSTAR", cost_pmu_msr, 6, 0 },
+		{ "INT", cost_int, 11, 5 * COST_EXCEPTION },
+	};
+
+	if (!t_begin("cycles/costs"))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		u64 msr = i == 2 ? MSR_LSTAR : ctr_msr(3), got = 0;
+
+		for (int j = 0; j < 3; j++)
+			got = count_run(0, EV_CYCLES | CTL_OS, t[i].fn, (void *)msr, NULL);
+		check_eq(got, t[i].insns + t[i].extra + RUN_INSNS + COST_MSR, "%s", t[i].name);
+	}
+	t_end();
 }
 
 /*
@@ -787,6 +830,7 @@ static void oracle(void)
 TESTS(event_tests)
 {
 	cycles();
+	costs();
 	cycles_overflow();
 	halted();
 	tlb();

@@ -94,6 +94,8 @@ asm(
 "	call *%rbx\n"			/* 1, branch; RET is 2, branch */
 "guest_vmmcall:\n"
 "	vmmcall\n"
+"guest_ud2:\n"
+"	ud2\n"
 );
 #define GUEST_INSNS	2
 #define GUEST_BRANCHES	2
@@ -969,7 +971,7 @@ static void injection(void)
 		u64 inj;
 	} t[] = {
 		{ "interrupt", VEC_IRETQ | EVENTINJ_VALID },
-		{ "ud", 6 | 3 << 8 | EVENTINJ_VALID },
+		{ "ud", 6 | EVENTINJ_EXCEPTION | EVENTINJ_VALID },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
@@ -1017,40 +1019,185 @@ static void injection(void)
 
 /*
  * An event that VMRUN injects isn't an instruction, the handler's are: those of iretq_entry and
- * of nmi_entry. A software interrupt retired when the guest executed it, before it was injected.
+ * of nmi_entry. But a software interrupt was on its way when an exit got in between, and retires
+ * now; so it is one more. It goes on at the next RIP, the others at RIP.
  */
 static void inject_counts(void)
 {
 	static const struct {
 		const char *name;
 		u64 inj, insns;
+		bool soft, interrupt;
 	} t[] = {
-		{ "interrupt", VEC_IRETQ | EVENTINJ_VALID, 1 },
-		{ "nmi", 2 | EVENTINJ_NMI | EVENTINJ_VALID, NMI_INSNS },
-		{ "exception", 6 | 3 << 8 | EVENTINJ_VALID, 1 },
-		{ "software_interrupt", VEC_IRETQ | 4 << 8 | EVENTINJ_VALID, 1 },
+		{ "interrupt", VEC_IRETQ | EVENTINJ_VALID, 1, false, true },
+		{ "nmi", 2 | EVENTINJ_NMI | EVENTINJ_VALID, NMI_INSNS, false, true },
+		{ "exception", 6 | EVENTINJ_EXCEPTION | EVENTINJ_VALID, 1, false, false },
+		{ "software_interrupt", VEC_IRETQ | EVENTINJ_SOFT | EVENTINJ_VALID, 1, true, false },
+		{ "int3", 3 | EVENTINJ_EXCEPTION | EVENTINJ_VALID, 1, true, false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
 		if (!t_begin("svm/inject_counts/%s", t[i].name))
 			continue;
 		gate_set(6, iretq_entry, 0, 0);
+		gate_set(3, iretq_entry, 3, 0);
 		for (int cpl = 0; cpl <= 3; cpl += 3) {
-			for (int ev = 0; ev < NR_EV; ev++) {
-				/* The handler, NOP */
-				u64 want[NR_EV] = { t[i].insns + 1, 1, 1, 0 };
+			for (int ev = 0; ev <= NR_EV; ev++) {
+				/* The handler, NOP; and the event itself */
+				u64 want[] = { t[i].insns + 1 + t[i].soft, 1 + t[i].soft,
+					       1 + t[i].soft, 0, t[i].interrupt };
+				u64 sel = ev < NR_EV ? ev_select[ev] : EV_INTERRUPT;
+				struct vmcb *v;
 
 				guest_init(cpl, false, seq_find("one")->fn, NULL, NULL);
-				this_guest()->vmcb->event_inj = t[i].inj;
-				/* INT n's own: the RIP to return to. */
-				this_guest()->vmcb->next_rip = (u64)guest_call;
-				check_eq(guest_count(ev_select[ev] | CTL_MODES | CTL_GUEST),
-					 want[ev] + guest_extra[ev] + vmruns(ev, 1),
-					 "%s, CPL %d", ev_name[ev], cpl);
+				v = this_guest()->vmcb;
+				v->event_inj = t[i].inj;
+				if (t[i].soft) {
+					v->next_rip = v->rip;
+					/* An UD2, if it came back there */
+					v->rip = (u64)guest_ud2;
+				}
+				check_eq(guest_count(sel | CTL_MODES | CTL_GUEST),
+					 want[ev] + (ev < NR_EV ? guest_extra[ev] +
+						     vmruns(ev, 1) : 0),
+					 "event %x, CPL %d", (u32)sel, cpl);
 				check_eq(this_guest()->entries, 1, "entries");
 			}
 		}
 		gate_reset(6);
+		gate_reset(3);
+		t_end();
+	}
+}
+
+/*
+ * The kernel's stack isn't there when the guest's user mode executes INT: an exit in the
+ * middle, by a nested page fault. The host injects the interrupt again, as KVM does, and it
+ * counts once in all.
+ */
+asm(
+".balign 16\n"
+"int_code:\n"
+"	nop\n"				/* 1 */
+"int_code_int:\n"
+"	int $0x81\n"			/* 2, branch 1; exit */
+"	nop\n"				/* 3 */
+"	int $0x81\n"			/* 4, branch 2 */
+"	ret\n"
+);
+void int_code(void *arg0, void *arg1);
+extern u8 int_code_int[];
+
+static void int_exits(void)
+{
+	static const u64 usr[NR_EV] = { 4, 2, 2, 0 }, os[NR_EV] = { 2, 2, 2, 0 };
+
+	if (!t_begin("svm/int_delivery_exits"))
+		return;
+	for (int mode = 0; mode < 2; mode++) {
+		for (int ev = 0; ev < NR_EV; ev++) {
+			struct vmcb *v;
+
+			guest_init(3, true, int_code, NULL, NULL);
+			v = this_guest()->vmcb;
+			kernel_stack_set(NPT_HOLE + 4096);
+			wrmsr(ctr_msr(0), 0);
+			wrmsr(ctl_msr(0), ev_select[ev] | CTL_GUEST | CTL_EN |
+			      (mode ? CTL_OS : CTL_USR));
+			check_eq(guest_run(), EXIT_NPF, "exit");
+			check_eq(v->rip, (u64)int_code_int, "guest RIP");
+			check_eq(v->exit_int_info, VEC_IRETQ | EVENTINJ_SOFT | EVENTINJ_VALID,
+				 "EXITINTINFO");
+			areas[this_cpu()->cpu].npt_pd[NPT_HOLE >> 21] = NPT_HOLE | 0x87;
+			v->event_inj = v->exit_int_info;
+			v->next_rip = v->rip + 2;
+			check_eq(guest_run(), EXIT_VMMCALL, "exit");
+			wrmsr(ctl_msr(0), 0);
+			kernel_stack_set(0);
+			check_eq(rdmsr(ctr_msr(0)), mode ? os[ev] :
+				 usr[ev] + guest_extra[ev] + vmruns(ev, 2), "%s, %s", ev_name[ev],
+				 mode ? "OS" : "USR");
+		}
+	}
+	t_end();
+}
+
+/* A VMRUN that fails counts nowhere: with ASID 0. */
+static void invalid_vmrun(void)
+{
+	if (!t_begin("svm/vmrun_fails"))
+		return;
+	for (int ev = 0; ev < NR_EV; ev++) {
+		static const u64 host[NR_EV] = {
+			RUN_INSNS + SHOT_INSNS, RUN_BRANCHES, RUN_BRANCHES, 0
+		};
+		u64 regs[3] = { (u64)seq_find("one")->fn, 0, 0 };
+
+		for (int filter = 0; filter < 2; filter++) {
+			u64 got;
+
+			guest_init(0, false, seq_find("one")->fn, NULL, NULL);
+			this_guest()->vmcb->asid = 0;
+			got = count_run(0, ev_select[ev] | CTL_OS |
+					(filter ? CTL_GUEST : CTL_HOST), svm_shot,
+					this_guest()->vmcb, regs);
+			check_eq(this_guest()->vmcb->exit_code, ~0ull, "exit");
+			check_eq(got, filter ? 0 : host[ev], "%s, %s", ev_name[ev],
+				 filter ? "GuestOnly" : "HostOnly");
+		}
+	}
+	t_end();
+}
+
+/*
+ * Cycles of both contexts: world switches are the host's, and VMRUN, if it counts, is one cycle
+ * of the guest. They flush the TLB, so its misses are counted at the same time.
+ */
+static void guest_cycles(void)
+{
+	const struct seq *s = seq_find("nested");
+	u64 regs[3] = { (u64)s->fn, (u64)buf_a, (u64)buf_b };
+
+	if (t_begin("svm/cycles/guest")) {
+		for (int i = 0; i < 4; i++) {
+			u64 got, tlb;
+
+			guest_init(i & 1 ? 3 : 0, i & 2, s->fn, buf_a, buf_b);
+			wrmsr(ctr_msr(1), 0);
+			wrmsr(ctl_msr(1), EV_TLB_MISS | CTL_MODES | CTL_GUEST | CTL_EN);
+			got = guest_count(EV_CYCLES | CTL_MODES | CTL_GUEST);
+			wrmsr(ctl_msr(1), 0);
+			tlb = rdmsr(ctr_msr(1));
+			check(tlb > 0, "TLB misses");
+			check_eq(got, s->want[INSN] + GUEST_INSNS + vmruns(INSN, 1) +
+				 tlb * COST_TLB_MISS, "cycles with %lu TLB misses", tlb);
+		}
+		t_end();
+	}
+
+	if (t_begin("svm/cycles/host")) {
+		if (!pmu.v2) {
+			t_skip("no PerfMonV2 to start two counters at once");
+			t_end();
+			return;
+		}
+		for (int i = 0; i < 3; i++) {
+			u64 tlb;
+
+			guest_init(0, false, s->fn, buf_a, buf_b);
+			wrmsr(MSR_GLOBAL_CTL, 0);
+			wrmsr(ctr_msr(0), 0);
+			wrmsr(ctl_msr(0), EV_CYCLES | CTL_MODES | CTL_HOST | CTL_EN);
+			wrmsr(ctr_msr(1), 0);
+			wrmsr(ctl_msr(1), EV_TLB_MISS | CTL_MODES | CTL_HOST | CTL_EN);
+			measure_run(svm_shot, this_guest()->vmcb, regs, MSR_GLOBAL_CTL, 3,
+				    FLAGS_OFF);
+			tlb = rdmsr(ctr_msr(1));
+			check_eq(rdmsr(ctr_msr(0)), RUN_INSNS + SHOT_INSNS + COST_MSR + COST_VMRUN +
+				 COST_VMEXIT + tlb * COST_TLB_MISS, "cycles with %lu TLB misses",
+				 tlb);
+			pmu_reset();
+		}
 		t_end();
 	}
 }
@@ -1064,9 +1211,11 @@ static void virtual_interrupt(void)
 {
 	if (!t_begin("svm/virtual_interrupt"))
 		return;
-	for (int ev = 0; ev < NR_EV; ev++) {
-		static const u64 want[NR_EV] = { 2, 1, 1, 0 };	/* IRETQ, NOP */
-		u64 ctl = ev_select[ev] | CTL_OS | CTL_GUEST | CTL_EN;
+	for (int ev = 0; ev <= NR_EV; ev++) {
+		static const u64 want[] = { 2, 1, 1, 0, 1 };	/* IRETQ, NOP; the interrupt */
+		u64 sel = ev < NR_EV ? ev_select[ev] : EV_INTERRUPT;
+		u64 ctl = sel | CTL_OS | CTL_GUEST | CTL_EN;
+		u64 extra = ev < NR_EV ? guest_extra[ev] : 0;
 		struct vmcb *v;
 
 		for (int hooked = 0; hooked < 2; hooked++) {
@@ -1083,14 +1232,14 @@ static void virtual_interrupt(void)
 			if (hooked) {
 				check_eq(guest_run(), EXIT_VINTR, "exit");
 				check_eq(v->rip, (u64)guest_call, "guest RIP");
-				check_eq(rdmsr(ctr_msr(0)), vmruns(ev, 1), "%s at the exit",
-					 ev_name[ev]);
+				check_eq(rdmsr(ctr_msr(0)), vmruns(ev, 1), "event %x at the exit",
+					 (u32)sel);
 				no_intercept(v, EXIT_VINTR);
 			}
 			check_eq(guest_run(), EXIT_VMMCALL, "exit");
 			wrmsr(ctl_msr(0), 0);
-			check_eq(rdmsr(ctr_msr(0)), want[ev] + guest_extra[ev] +
-				 vmruns(ev, 1 + hooked), "%s", ev_name[ev]);
+			check_eq(rdmsr(ctr_msr(0)), want[ev] + extra + vmruns(ev, 1 + hooked),
+				 "event %x", (u32)sel);
 		}
 	}
 	t_end();
@@ -1527,6 +1676,9 @@ TESTS(svm_tests)
 	gif();
 	injection();
 	inject_counts();
+	int_exits();
+	invalid_vmrun();
+	guest_cycles();
 	virtual_interrupt();
 	guest_oracle();
 	next_rip();
