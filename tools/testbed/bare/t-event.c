@@ -434,18 +434,20 @@ static void caches(void)
 		for (int i = 0; i < 3; i++)
 			check_cache("64 KiB, warm", base, LINE, 2 * L1_SETS * WAYS,
 				    2 * L1_SETS * WAYS + 1, 0);
-		/* As much as there are ways in one set, and one more. */
+		/*
+		 * As much as there are ways in one set. One line more evicts the first; from then
+		 * on, each is the one that was evicted last.
+		 */
 		base += 0x100000;
-		check_cache("one set of L1, cold", base, L1_SETS * LINE, WAYS, WAYS + 1, WAYS);
+		check_cache("one set of L1, cold", base, L1_SETS * LINE, WAYS, WAYS, WAYS);
 		check_cache("one set of L1, warm", base, L1_SETS * LINE, WAYS, 0, 0);
-		check_cache("one set of L1, cold", base, L1_SETS * LINE, WAYS + 1, WAYS + 1, 1);
-		check_cache("one set of L1, warm", base, L1_SETS * LINE, WAYS + 1, WAYS + 1, 0);
+		check_cache("one set of L1, one more", base, L1_SETS * LINE, WAYS + 1, 1, 1);
+		check_cache("one set of L1, again", base, L1_SETS * LINE, WAYS + 1, WAYS + 1, 0);
 		base += 0x100000;
 		check_cache("one set of L2, cold", base, L2_SETS * LINE, WAYS, WAYS, WAYS);
 		check_cache("one set of L2, warm", base, L2_SETS * LINE, WAYS, 0, 0);
-		check_cache("one set of L2, cold", base, L2_SETS * LINE, WAYS + 1, WAYS + 1,
-			    WAYS + 1);
-		check_cache("one set of L2, warm", base, L2_SETS * LINE, WAYS + 1, WAYS + 1,
+		check_cache("one set of L2, one more", base, L2_SETS * LINE, WAYS + 1, 1, 1);
+		check_cache("one set of L2, again", base, L2_SETS * LINE, WAYS + 1, WAYS + 1,
 			    WAYS + 1);
 		t_end();
 	}
