@@ -109,6 +109,23 @@ void pmi_handle(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 }
 
+/*
+ * The guest's HLT, completed by KVM, may have been what a counter overflowed
+ * at.  The physical one would follow at the next VM entry, which the
+ * interrupt has to come before.
+ */
+void pmi_before_halt(struct vpmu_vcpu *vv)
+{
+	unsigned long flags;
+	unsigned int i;
+
+	local_irq_save(flags);
+	for (i = 0; i < vv->guest.nr; i++)
+		if (switch_sync(vv, i))
+			switch_arm(vv, i, false);
+	local_irq_restore(flags);
+}
+
 int pmi_init(void)
 {
 	int cpu;

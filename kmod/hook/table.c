@@ -164,6 +164,16 @@ static fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 	return result;
 }
 
+/* Runs in process context, before KVM looks for what would wake the vCPU. */
+static bool notrace guest_halts(void *vcpu)
+{
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
+
+	if (vv && vv->vcpu == vcpu && vv->placed)
+		pmi_before_halt(vv);
+	return false;
+}
+
 static bool notrace host_starts_event(void *arg)
 {
 	struct perf_event *event = arg;
@@ -198,6 +208,10 @@ struct hook vpmu_hooks[] = {
 	{
 		.symbol = "x86_pmu_start",
 		.when = host_starts_event,
+	},
+	{
+		.symbol = "kvm_vcpu_halt",
+		.when = guest_halts,
 	},
 	REDIRECT(kvm_pmu_is_valid_msr),
 	REDIRECT(kvm_pmu_get_msr),
