@@ -320,50 +320,84 @@ void ap_main(u64 cpu)
 		void (*work)(void *arg) = __atomic_load_n(&p->work, __ATOMIC_ACQUIRE);
 
 		if (!work) {
-			/* No time wasted on waiting: the IPI of smp_run() is after its store. */
+			/* No time wasted on waiting: the IPI of work_start() is after its store. */
 			asm volatile("sti\n hlt\n cli" : : : "memory");
 			continue;
 		}
 		work(p->work_arg);
-		/* Pairs with the acquire in smp_run(): results before "done". */
+		/* Pairs with the acquire in work_wait(): results before "done". */
 		__atomic_store_n(&p->work, NULL, __ATOMIC_RELEASE);
 	}
 }
 
+static void wait_ready(u32 want)
+{
+	u64 start = rdtsc();
+
+	while (ap_ready != want) {
+		cpu_relax();
+		if (rdtsc() - start > 60ull * 1000 * 1000 * 1000)
+			t_bail("%u of %u CPUs started", ap_ready, want);
+	}
+}
+
+#define ICR_OTHERS	0xc0000
+
 void smp_init(void)
 {
 	u32 want = fw_cfg_nb_cpus();
-	u64 start;
 
 	if (want > MAX_CPUS)
 		want = MAX_CPUS;
 	if (want < 2)
 		return;
 	memcpy((void *)TRAMPOLINE, tramp_start, tramp_end - tramp_start);
-	apic_icr(0, 0xc0000 | ICR_ASSERT | ICR_INIT);	/* all but self */
+	apic_icr(0, ICR_OTHERS | ICR_ASSERT | ICR_INIT);
 	tsc_wait(20 * 1000 * 1000);
-	apic_icr(0, 0xc0000 | ICR_ASSERT | ICR_STARTUP | TRAMPOLINE >> 12);
-
-	start = rdtsc();
-	while (ap_ready != want - 1) {
-		cpu_relax();
-		if (rdtsc() - start > 60ull * 1000 * 1000 * 1000)
-			t_bail("%u of %u CPUs started", ap_ready + 1, want);
-	}
+	apic_icr(0, ICR_OTHERS | ICR_ASSERT | ICR_STARTUP | TRAMPOLINE >> 12);
+	wait_ready(want - 1);
 	nr_cpus = want;
+}
+
+int smp_restart(int cpu)
+{
+	u32 want = ap_ready + 1;
+
+	if (want >= MAX_CPUS)
+		return -1;
+	apic_icr(pcpus[cpu].apic_id, ICR_ASSERT | ICR_INIT);
+	tsc_wait(20 * 1000 * 1000);
+	apic_icr(pcpus[cpu].apic_id, ICR_ASSERT | ICR_STARTUP | TRAMPOLINE >> 12);
+	wait_ready(want);
+	return want;
+}
+
+static void work_start(int cpu, void (*fn)(void *arg), void *arg)
+{
+	pcpus[cpu].work_arg = arg;
+	__atomic_store_n(&pcpus[cpu].work, fn, __ATOMIC_RELEASE);
+	apic_icr(pcpus[cpu].apic_id, ICR_ASSERT | VEC_IPI);
+}
+
+static void work_wait(int cpu)
+{
+	while (__atomic_load_n(&pcpus[cpu].work, __ATOMIC_ACQUIRE))
+		cpu_relax();
 }
 
 void smp_run(int n, void (*fn)(void *arg), void *arg)
 {
-	for (int i = 1; i < n; i++) {
-		pcpus[i].work_arg = arg;
-		__atomic_store_n(&pcpus[i].work, fn, __ATOMIC_RELEASE);
-		apic_icr(pcpus[i].apic_id, ICR_ASSERT | VEC_IPI);
-	}
+	for (int i = 1; i < n; i++)
+		work_start(i, fn, arg);
 	fn(arg);
 	for (int i = 1; i < n; i++)
-		while (__atomic_load_n(&pcpus[i].work, __ATOMIC_ACQUIRE))
-			cpu_relax();
+		work_wait(i);
+}
+
+void smp_run_on(int cpu, void (*fn)(void *arg), void *arg)
+{
+	work_start(cpu, fn, arg);
+	work_wait(cpu);
 }
 
 /*

@@ -176,6 +176,11 @@ void smp_init(void);
 /* Run @fn on each of the first @n CPUs at once, this one among them. */
 void smp_run(int n, void (*fn)(void *arg), void *arg);
 
+/* On @cpu, not this one, and wait for it. */
+void smp_run_on(int cpu, void (*fn)(void *arg), void *arg);
+/* INIT and start @cpu again. It is another of pcpus from then on: returns which. */
+int smp_restart(int cpu);
+
 /* Local APIC registers, by their xAPIC offset. */
 #define APIC_ID		0x20
 #define APIC_EOI	0xb0

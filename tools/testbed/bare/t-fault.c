@@ -351,6 +351,44 @@ static const struct fault fault_list[] = {
 	  1, on_db_count, true, iretq_entry, 1 },
 };
 
+/*
+ * Accesses to the cache count when their instruction retires: those that faulted once. The final
+ * RET's is one, too.
+ */
+static void cache_accesses(void)
+{
+	static const struct {
+		const char *name;
+		seq_fn fn;
+		u64 accesses;
+	} t[] = {
+		/* MOV, MOV, MOV, INC */
+		{ "pf_mem", fault_pf_mem, 4 + 1 },
+		/* one each, though of two lines */
+		{ "pf_straddle", fault_pf_straddle, 2 + 1 },
+		/* STOSB, and MOVSQ's two each */
+		{ "pf_rep", fault_pf_rep, 9000 + 2 * 600 + 1 },
+		/* PUSH, CALL, RET, POP */
+		{ "pf_stack", fault_pf_stack, 4 + 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		if (!t_begin("cache/faults/%s", t[i].name))
+			continue;
+		handlers[14] = on_pf;
+		gate_set(14, gate_get(14), 0, 2);
+		for (int j = 0; j < 2; j++) {
+			prepare_window(false);
+			check_eq(count_user(0, 0x40 | CTL_USR, t[i].fn, (void *)WIN_VA, NULL),
+				 t[i].accesses, "accesses");
+			check(faults > 0, "faults");
+		}
+		gate_reset(14);
+		handlers[14] = NULL;
+		t_end();
+	}
+}
+
 static void synchronous(void)
 {
 	static const u64 run[NR_EV] = { RUN_INSNS, RUN_BRANCHES, RUN_BRANCHES, 0 };
@@ -704,6 +742,7 @@ static void asynchronous(void)
 TESTS(fault_tests)
 {
 	synchronous();
+	cache_accesses();
 	breakpoints();
 	breakpoint_overflows();
 	trap_overflows();
