@@ -7,29 +7,8 @@
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
+. ./refused.sh
 rawvm=$BUILD/kvm/rawvm
-
-# refused NAME ERRNO-TEXT MESSAGE MODULE: insmod fails with that errno and one line in dmesg
-refused() {
-	local said line
-	dmesg -C
-	if said=$(insmod "$4" 2>&1); then
-		not_ok "$1: refused"
-		rmmod kvm_vpmu
-		return
-	fi
-	line=$(dmesg | grep 'kvm_vpmu:' | grep -v 'loading out-of-tree\|verification failed\|taints')
-	is "$1: errno" "${said##*: }" "$2"
-	is "$1: one line" "$(grep -c . <<<"$line")" 1
-	case $line in
-	*"$3"*) ok "$1: it says '$3'" ;;
-	*) not_ok "$1: it says '$3'"; note "got '$line'" ;;
-	esac
-	is "$1: no function hooked" "$(grep -c 'kvm_vpmu' /sys/kernel/tracing/enabled_functions)" 0
-	is "$1: nothing in debugfs" "$([ -e /sys/kernel/debug/kvm_vpmu ] && echo left)" ""
-	is "$1: kvm_amd not held" "$(sed -n 's/^kvm_amd [0-9]* \([0-9]*\) .*/\1/p' /proc/modules)" \
-		"${amd_users-0}"
-}
 
 insmod "$BUILD/modules/taker.ko" || exit
 refused "a function taken by somebody else" "Device or resource busy" \

@@ -150,23 +150,12 @@ qemu_patches() {
 	find "$PROJECT/qemu-patch/tcg" -maxdepth 1 -name '*.patch' 2>/dev/null | LC_ALL=C sort || true
 }
 
-title_qemu() { echo "Building the emulator"; }
-key_qemu() {
-	local patch
-	{
-		echo "$(key_root) $QEMU_CONFIGURE $QEMU_DEVICES $(declare -f step_qemu)"
-		qemu_patches | while read -r patch; do
-			echo "${patch##*/}"
-			cat "$patch"
-		done
-	} | key_of
-}
-step_qemu() {
+# build_qemu OUT [PATCH]...
+build_qemu() {
 	local out=$1 build=$1.build
+	shift
 	mkdir -p "$build/patches" "$CACHE/ccache" "$out"
-	qemu_patches | while read -r patch; do
-		cp "$patch" "$build/patches/"
-	done
+	[ $# -eq 0 ] || cp "$@" "$build/patches/"
 	# The same build path each time: with it, a changed patch recompiles only what it touches.
 	# shellcheck disable=SC2016 # expands in the root
 	in_root --rw "$build" /build --rw "$CACHE/ccache" /ccache --rw "$out" /out -- \
@@ -194,6 +183,30 @@ step_qemu() {
 	'
 	rm -rf "$build"
 }
+
+title_qemu() { echo "Building the emulator"; }
+key_qemu() {
+	local patch
+	{
+		echo "$(key_root) $QEMU_CONFIGURE $QEMU_DEVICES $(declare -f build_qemu)"
+		qemu_patches | while read -r patch; do
+			echo "${patch##*/}"
+			cat "$patch"
+		done
+	} | key_of
+}
+step_qemu() {
+	local patches
+	mapfile -t patches < <(qemu_patches)
+	build_qemu "$1" "${patches[@]}"
+}
+
+# What the patches are compared with (speed)
+title_unpatched() { echo "Building the emulator without patches"; }
+key_unpatched() {
+	echo "$(key_root) $QEMU_CONFIGURE $QEMU_DEVICES $(declare -f build_qemu)" | key_of
+}
+step_unpatched() { build_qemu "$1"; }
 
 # The full version of the root's kernel for a short one (6.12)
 kernel_version() {
