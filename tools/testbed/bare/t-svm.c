@@ -593,6 +593,31 @@ static void asynchronous(void)
 		t_end();
 	}
 
+	/*
+	 * The guest begins with an injected interrupt, whose handler is an IRETQ, and another one
+	 * that stops the emulator comes later: the first isn't delivered again.
+	 */
+	if (t_begin("svm/timer/injected")) {
+		for (int ev = 0; ev < NR_EV; ev++) {
+			u64 irqs = 0;
+
+			for (int try = 0; try < TIMER_TRIES && irqs < 3; try++) {
+				u64 got;
+
+				guest_init(0, false, s->fn, buf_a, buf_b);
+				this_guest()->vmcb->event_inj = VEC_IRETQ | EVENTINJ_VALID;
+				got = timed_count(ev_select[ev] | CTL_GUEST | CTL_OS);
+				irqs += this_guest()->exits[EXIT_INTR];
+				check_eq(got, s->want[ev] + guest_extra[ev] + (ev != COND) +
+					 vmruns(ev, this_guest()->entries),
+					 "%s with %lu entries", ev_name[ev],
+					 this_guest()->entries);
+			}
+			check(irqs >= 3, "%lu timer interrupts", irqs);
+		}
+		t_end();
+	}
+
 	/* Not intercepted: the guest takes them by the IDT that it shares with the host. */
 	if (t_begin("svm/timer/not_intercepted")) {
 		gate_set(VEC_TIMER, gate_get(VEC_PMI), 0, 0);
