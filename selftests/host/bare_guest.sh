@@ -7,9 +7,8 @@
 
 # Not for guests: cycles, TLB, caches and predictors are physical, and a VM exit changes them; the
 # oracle is the host's; event selects have no bits for hosts and guests; INV counts cycles; KVM
-# injects no NMI in an interrupt shadow (irq_flag). Not understood yet: fault/overflow/breakpoint.
-not="-cycles -tlb -mispredict -cache -oracle -interrupts -select_bits -ctl/inv"
-not="$not -kernel/NMI/irq_flag -fault/overflow/breakpoint"
+# injects no NMI in an interrupt shadow (irq_flag).
+not="-cycles -tlb -mispredict -cache -oracle -select_bits -ctl/inv -kernel/NMI/irq_flag"
 log=$(mktemp)
 qemu-system-x86_64 -machine q35,accel=kvm -cpu host,-svm -m 256 -nodefaults -display none \
 	-no-reboot -debugcon file:"$log" -device isa-debug-exit,iobase=0xf4,iosize=4 \
