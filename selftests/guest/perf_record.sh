@@ -28,7 +28,7 @@ for period in 10000 100000; do
 	is "record -c $period: lost or throttled" "$(stat LOST)$(stat THROTTLE)" ""
 done
 
-perf record -q -o perf.data -e cycles:u -c 100003 -- "$PROGRAMS/profile" 6000 2>log ||
+perf record -q -o perf.data -e cycles:u -c 20011 -- "$PROGRAMS/profile" 6000 2>log ||
 	sed 's/^/# /' log
 perf report -i perf.data --stdio -s symbol -F overhead,sym 2>/dev/null |
 	grep -v '^#' | grep -v '^$' | head -5 | sed 's/^/# /'
