@@ -17,10 +17,11 @@ msr() {
 signature=0xc0de0000 compared=0xc0de0010 mismatches=0xc0de0011
 instructions=0xc0de0018 branches=0xc0de0019
 
-# What perf says of the whole guest for a while: instructions, branches. $1: more events
+# What perf says of the whole guest for a while: instructions, branches. $1: events
+# before them, each with a comma, so that those that are compared get what counters are left
 cat >/tmp/whole <<'E2'
 sysctl -q kernel.nmi_watchdog=0
-perf stat -a -x, -o /tmp/o -e instructions,branches$MORE -- \
+perf stat -a -x, -o /tmp/o -e ${MORE}instructions,branches -- \
 	sh -c "sleep 1; \"$PROGRAMS/exact\" cpuid 00000800; \"$PROGRAMS/profile\" 300"
 awk -F, '$3 ~ /^(instructions|branches)(:|$)/ && $5 == "100.00" { printf "%s ", $1 }' /tmp/o
 E2
@@ -67,7 +68,7 @@ agree "in a storm of interrupts"
 
 # The host's watchdog holds one of the physical counters, so a guest that runs as many borrows it.
 start
-whole ,cycles,cache-references,cache-misses,branch-misses >/tmp/first &
+whole cycles,cache-references,cache-misses,branch-misses, >/tmp/first &
 borrowed=0
 while [ -n "$(jobs -rp)" ]; do
 	read -r now <<<"$(sed -n 's/.* borrowed \([0-9]*\) .*/\1/p' /sys/kernel/debug/kvm_vpmu/stats)"
