@@ -30,6 +30,16 @@
 #define CTL_KEPT		0x0000030fffd7ffffull
 
 #define CTR_MASK		(BIT(48) - 1)
+/* A counter that overflows after @n events. */
+#define NEG(n)			(-(u64)(n) & CTR_MASK)
+
+/*
+ * docs/emulated-pmu.md, "Oracle": what a CPU did in a mode. 0 to 3 of its events are INSN to COND.
+ */
+#define MSR_ORACLE(ev, mode)	(0xc0de0100 + 4 * (ev) + (mode))
+#define ORACLE_VMRUN		10
+#define ORACLE_COMPLETED	11
+#define ORACLE_VMEXIT		14
 
 #define EV_TLB_MISS		0x45
 #define EV_CYCLES		0x76

@@ -4,7 +4,6 @@
  */
 #include "pmu.h"
 
-
 static u64 run(u64 ctl, const struct seq *s)
 {
 	return count_run(0, ctl, s->fn, buf_a, buf_b);
@@ -138,7 +137,7 @@ static void cycles_overflow(void)
 		u64 count, rip, at;
 
 		pmi_start(PMI_NMI);
-		wrmsr(ctr_msr(0), -(list[i] + cost) & CTR_MASK);
+		wrmsr(ctr_msr(0), NEG(list[i] + cost));
 		measure_run(s->fn, buf_a, buf_b, ctl_msr(0), EV_CYCLES | CTL_OS | CTL_INT | CTL_EN,
 			    FLAGS_OFF);
 		count = pmi_stop();
@@ -458,7 +457,7 @@ static void caches(void)
 			u64 count;
 
 			pmi_start(PMI_NMI);
-			wrmsr(ctr_msr(0), -n & CTR_MASK);
+			wrmsr(ctr_msr(0), NEG(n));
 			measure_user(cache_walk, (void *)base, (void *)(50ull << 32 | LINE),
 				     ctl_msr(0), EV_L1_ACCESS | CTL_USR | CTL_INT | CTL_EN,
 				     FLAGS_ON, user_stack_top());
@@ -604,7 +603,7 @@ static void other_overflows(void)
 	if (t_begin("interrupts/overflow")) {
 		for (u64 n = 1; n <= 5; n++) {
 			pmi_start(PMI_NMI);
-			wrmsr(ctr_msr(0), -n & CTR_MASK);
+			wrmsr(ctr_msr(0), NEG(n));
 			measure_run(self_ipis, (void *)5, NULL, ctl_msr(0),
 				    EV_INTERRUPT | CTL_MODES | CTL_INT | CTL_EN, FLAGS_OFF);
 			count = pmi_stop();
@@ -624,7 +623,7 @@ static void other_overflows(void)
 			for (int i = 0; i < TOUCH_PAGES; i++)
 				invlpg(win_va(i));
 			pmi_start(PMI_NMI);
-			wrmsr(ctr_msr(0), -n & CTR_MASK);
+			wrmsr(ctr_msr(0), NEG(n));
 			measure_run(touch_pages, (void *)WIN_VA, NULL, ctl_msr(0),
 				    EV_TLB_MISS | CTL_OS | CTL_INT | CTL_EN, FLAGS_OFF);
 			/*
@@ -673,7 +672,6 @@ static void interrupts(void)
 /*
  * The oracle
  */
-#define ORACLE(ev, mode)	(0xc0de0100 + 4 * (ev) + (mode))
 
 enum { HOST_KERNEL, HOST_USER, GUEST_KERNEL, GUEST_USER };
 
@@ -748,7 +746,7 @@ static void oracle(void)
 					seq_fn fn;
 					u64 msr;
 					void *buf;
-				} arg = { s->fn, ORACLE(t[i].oracle, HOST_KERNEL), buf_a };
+				} arg = { s->fn, MSR_ORACLE(t[i].oracle, HOST_KERNEL), buf_a };
 				u64 got[4];
 
 				/* RIP-relative stores and the like stay in buf_a. */
@@ -771,9 +769,9 @@ static void oracle(void)
 			if (s->flags & SEQ_KERNEL)
 				continue;
 			for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
-				u64 before = rdmsr(ORACLE(t[i].oracle, HOST_USER));
+				u64 before = rdmsr(MSR_ORACLE(t[i].oracle, HOST_USER));
 				u64 n = count_user(1, t[i].select | CTL_USR, s->fn, buf_a, buf_b);
-				u64 after = rdmsr(ORACLE(t[i].oracle, HOST_USER));
+				u64 after = rdmsr(MSR_ORACLE(t[i].oracle, HOST_USER));
 
 				check_eq(after - before, n, "%s, event %x", s->name, t[i].select);
 			}
@@ -786,9 +784,9 @@ static void oracle(void)
 		u64 rd, wr, pm;
 
 		wrmsr(ctl_msr(1), EV_INSN | CTL_OS | CTL_EN);
-		rd = rdmsr(ORACLE(12, HOST_KERNEL));
-		wr = rdmsr(ORACLE(13, HOST_KERNEL));
-		pm = rdmsr(ORACLE(15, HOST_KERNEL));
+		rd = rdmsr(MSR_ORACLE(12, HOST_KERNEL));
+		wr = rdmsr(MSR_ORACLE(13, HOST_KERNEL));
+		pm = rdmsr(MSR_ORACLE(15, HOST_KERNEL));
 		for (int i = 0; i < 10; i++)
 			rdmsr(ctr_msr(0));
 		for (int i = 0; i < 20; i++)
@@ -798,9 +796,9 @@ static void oracle(void)
 		/* Not a register of the PMU, not there, not allowed: don't count. */
 		rdmsr(MSR_LSTAR);
 		rdpmc_safe(99, &v);
-		check_eq(rdmsr(ORACLE(12, HOST_KERNEL)) - rd, 10, "RDMSRs");
-		check_eq(rdmsr(ORACLE(13, HOST_KERNEL)) - wr, 20, "WRMSRs");
-		check_eq(rdmsr(ORACLE(15, HOST_KERNEL)) - pm, 30, "RDPMCs");
+		check_eq(rdmsr(MSR_ORACLE(12, HOST_KERNEL)) - rd, 10, "RDMSRs");
+		check_eq(rdmsr(MSR_ORACLE(13, HOST_KERNEL)) - wr, 20, "WRMSRs");
+		check_eq(rdmsr(MSR_ORACLE(15, HOST_KERNEL)) - pm, 30, "RDPMCs");
 		wrmsr(ctl_msr(1), 0);
 		t_end();
 	}
@@ -809,9 +807,9 @@ static void oracle(void)
 		check_eq(rdmsr(0xc0de0000), 0x554d50565f4d564bull, "signature");
 		for (int ev = 0; ev < 16; ev++)
 			for (int mode = 0; mode < 4; mode++)
-				check_eq(rdmsr_safe(ORACLE(ev, mode), &v), NO_FAULT,
+				check_eq(rdmsr_safe(MSR_ORACLE(ev, mode), &v), NO_FAULT,
 					 "event %d, mode %d", ev, mode);
-		check_eq(rdmsr_safe(ORACLE(16, 0), &v), 13, "behind the last event");
+		check_eq(rdmsr_safe(MSR_ORACLE(16, 0), &v), 13, "behind the last event");
 		t_end();
 	}
 
@@ -821,9 +819,9 @@ static void oracle(void)
 		u64 before;
 
 		pmu_reset();
-		before = rdmsr(ORACLE(INSN, HOST_USER));
+		before = rdmsr(MSR_ORACLE(INSN, HOST_USER));
 		measure_user(s->fn, buf_a, buf_b, ctl_msr(0), 0, FLAGS_ON, user_stack_top());
-		check_eq(rdmsr(ORACLE(INSN, HOST_USER)) - before,
+		check_eq(rdmsr(MSR_ORACLE(INSN, HOST_USER)) - before,
 			 s->want[INSN] + USER_USR_INSNS, "instructions at CPL 3");
 		t_end();
 	}

@@ -553,7 +553,7 @@ static void trap_overflows(void)
 				asm volatile("mov %0, %%dr7" : : "r"(0x401 | 0x9ull << 16));
 			}
 			pmi_start(PMI_NMI);
-			wrmsr(ctr_msr(0), -n & CTR_MASK);
+			wrmsr(ctr_msr(0), NEG(n));
 			measure_user(fn, buf_a, NULL, ctl_msr(0),
 				     EV_INSN | CTL_USR | CTL_INT | CTL_EN, FLAGS_ON,
 				     user_stack_top());

@@ -5,7 +5,6 @@
  */
 #include "pmu.h"
 
-#define NEG(n)	(-(u64)(n) & CTR_MASK)
 
 static const char *mode_name(enum pmi_mode mode)
 {

@@ -4,7 +4,6 @@
  */
 #include "svm.h"
 
-#define NEG(n)	(-(u64)(n) & CTR_MASK)
 
 static u8 bufs[MAX_CPUS][2][4 * 4096] __attribute__((aligned(4096)));
 
@@ -308,7 +307,7 @@ static void before_init(void *arg)
 
 	count_user(0, EV_INSN | CTL_USR, s->fn, NULL, NULL);
 	if (pmu.oracle)
-		oracle_before = rdmsr(0xc0de0101);
+		oracle_before = rdmsr(MSR_ORACLE(INSN, 1));
 	for (int i = 0; i < pmu.nr; i++) {
 		wrmsr(ctr_msr(i), 0x123450000 + i);
 		/* User mode, of which there is none around INIT. */
@@ -331,7 +330,7 @@ static void after_init(void *arg)
 		check_eq(rdmsr(MSR_GLOBAL_STATUS), 0x2a, "GlobalStatus");
 	}
 	if (pmu.oracle)
-		check_eq(rdmsr(0xc0de0101), oracle_before, "user instructions by the oracle");
+		check_eq(rdmsr(MSR_ORACLE(INSN, 1)), oracle_before, "user instructions by the oracle");
 	pmu_reset();
 	/* And it does count. */
 	for (int ev = 0; ev < NR_EV; ev++) {

@@ -4,7 +4,6 @@
  */
 #include "svm.h"
 
-#define NEG(n)	(-(u64)(n) & CTR_MASK)
 
 struct guest guests[MAX_CPUS];
 
@@ -513,9 +512,9 @@ static void storms(void)
 				guest_init(cpl, i & 1, t[i].fn, (void *)n, NULL);
 				intercept(this_guest()->vmcb, t[i].exit);
 				this_guest()->regs.rcx = 0x1b;
-				run = pmu.oracle ? rdmsr(0xc0de0100 + 4 * 10 + mode) : 0;
-				done = pmu.oracle ? rdmsr(0xc0de0100 + 4 * 11 + mode) : 0;
-				exits = pmu.oracle ? rdmsr(0xc0de0100 + 4 * 14 + mode) : 0;
+				run = pmu.oracle ? rdmsr(MSR_ORACLE(ORACLE_VMRUN, mode)) : 0;
+				done = pmu.oracle ? rdmsr(MSR_ORACLE(ORACLE_COMPLETED, mode)) : 0;
+				exits = pmu.oracle ? rdmsr(MSR_ORACLE(ORACLE_VMEXIT, mode)) : 0;
 				got = guest_count(ev_select[ev] | CTL_GUEST |
 						 (cpl ? CTL_USR : CTL_OS));
 				check_eq(got, want[ev] + guest_extra[ev] + vmruns(ev, entries),
@@ -524,11 +523,11 @@ static void storms(void)
 				check_eq(this_guest()->entries, entries, "entries");
 				if (!pmu.oracle)
 					continue;
-				check_eq(rdmsr(0xc0de0100 + 4 * 10 + mode) - run, entries,
+				check_eq(rdmsr(MSR_ORACLE(ORACLE_VMRUN, mode)) - run, entries,
 					 "VMRUNs by the oracle");
-				check_eq(rdmsr(0xc0de0100 + 4 * 14 + mode) - exits, entries,
+				check_eq(rdmsr(MSR_ORACLE(ORACLE_VMEXIT, mode)) - exits, entries,
 					 "exits by the oracle");
-				check_eq(rdmsr(0xc0de0100 + 4 * 11 + mode) - done, n,
+				check_eq(rdmsr(MSR_ORACLE(ORACLE_COMPLETED, mode)) - done, n,
 					 "completed for the guest, by the oracle");
 			}
 			t_end();
@@ -556,8 +555,41 @@ static u64 timed_count(u64 ctl)
 	return got;
 }
 
+/* The guest, with @inj injected at its start, of which @extra is counted. */
+static void timed_guest(int cpl, bool npt, u64 inj, const u64 *extra)
+{
+	const struct seq *s = seq_find("loop_million");
+
+	for (int ev = 0; ev < NR_EV; ev++) {
+		u64 ctl = ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS);
+		u64 run = MSR_ORACLE(ORACLE_VMRUN, cpl ? 3 : 2);
+		u64 done = MSR_ORACLE(ORACLE_COMPLETED, cpl ? 3 : 2), irqs = 0;
+
+		for (int try = 0; try < TIMER_TRIES && irqs < 3; try++) {
+			u64 runs = pmu.oracle ? rdmsr(run) : 0;
+			u64 dones = pmu.oracle ? rdmsr(done) : 0;
+			u64 got;
+
+			guest_init(cpl, npt, s->fn, buf_a, buf_b);
+			this_guest()->vmcb->event_inj = inj;
+			got = timed_count(ctl);
+			irqs += this_guest()->exits[EXIT_INTR];
+			check_eq(got, s->want[ev] + guest_extra[ev] + extra[ev] +
+				 vmruns(ev, this_guest()->entries), "%s with %lu entries",
+				 ev_name[ev], this_guest()->entries);
+			if (!pmu.oracle)
+				continue;
+			check_eq(rdmsr(run) - runs, this_guest()->entries,
+				 "VMRUNs by the oracle");
+			check_eq(rdmsr(done), dones, "completed, by the oracle");
+		}
+		check(irqs >= 3, "%lu timer interrupts", irqs);
+	}
+}
+
 static void asynchronous(void)
 {
+	static const u64 nothing[NR_EV], iretq[NR_EV] = { 1, 1, 1, 0 };
 	const struct seq *s = seq_find("loop_million");
 
 	for (int i = 0; i < 4; i++) {
@@ -566,30 +598,7 @@ static void asynchronous(void)
 
 		if (!t_begin("svm/timer/%s%s", cpl ? "user" : "kernel", npt ? "/npt" : ""))
 			continue;
-		for (int ev = 0; ev < NR_EV; ev++) {
-			u64 ctl = ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS);
-			u64 run = 0xc0de0100 + 4 * 10 + (cpl ? 3 : 2), done = run + 4, irqs = 0;
-
-			for (int try = 0; try < TIMER_TRIES && irqs < 3; try++) {
-				u64 runs = pmu.oracle ? rdmsr(run) : 0;
-				u64 dones = pmu.oracle ? rdmsr(done) : 0;
-				u64 got;
-
-				guest_init(cpl, npt, s->fn, buf_a, buf_b);
-				got = timed_count(ctl);
-				irqs += this_guest()->exits[EXIT_INTR];
-				check_eq(got, s->want[ev] + guest_extra[ev] +
-					 vmruns(ev, this_guest()->entries),
-					 "%s with %lu entries", ev_name[ev],
-					 this_guest()->entries);
-				if (!pmu.oracle)
-					continue;
-				check_eq(rdmsr(run) - runs, this_guest()->entries,
-					 "VMRUNs by the oracle");
-				check_eq(rdmsr(done), dones, "completed, by the oracle");
-			}
-			check(irqs >= 3, "%lu timer interrupts", irqs);
-		}
+		timed_guest(cpl, npt, 0, nothing);
 		t_end();
 	}
 
@@ -598,23 +607,7 @@ static void asynchronous(void)
 	 * that stops the emulator comes later: the first isn't delivered again.
 	 */
 	if (t_begin("svm/timer/injected")) {
-		for (int ev = 0; ev < NR_EV; ev++) {
-			u64 irqs = 0;
-
-			for (int try = 0; try < TIMER_TRIES && irqs < 3; try++) {
-				u64 got;
-
-				guest_init(0, false, s->fn, buf_a, buf_b);
-				this_guest()->vmcb->event_inj = VEC_IRETQ | EVENTINJ_VALID;
-				got = timed_count(ev_select[ev] | CTL_GUEST | CTL_OS);
-				irqs += this_guest()->exits[EXIT_INTR];
-				check_eq(got, s->want[ev] + guest_extra[ev] + (ev != COND) +
-					 vmruns(ev, this_guest()->entries),
-					 "%s with %lu entries", ev_name[ev],
-					 this_guest()->entries);
-			}
-			check(irqs >= 3, "%lu timer interrupts", irqs);
-		}
+		timed_guest(0, false, VEC_IRETQ | EVENTINJ_VALID, iretq);
 		t_end();
 	}
 
@@ -1287,19 +1280,20 @@ static void guest_oracle(void)
 			continue;
 		for (int cpl = 0; cpl <= 3; cpl += 3) {
 			u64 before[16], mode = cpl ? 3 : 2;
-			static const u64 want[] = { [10] = 1, [11] = 0, [14] = 1 };
+			static const u64 want[] = { [ORACLE_VMRUN] = 1, [ORACLE_COMPLETED] = 0, [ORACLE_VMEXIT] = 1 };
 
 			guest_init(cpl, cpl, s->fn, buf_a, buf_b);
 			for (int ev = 0; ev < 16; ev++)
-				before[ev] = rdmsr(0xc0de0100 + 4 * ev + mode);
+				before[ev] = rdmsr(MSR_ORACLE(ev, mode));
 			guest_run();
 			for (int ev = 0; ev < 16; ev++) {
-				u64 n = rdmsr(0xc0de0100 + 4 * ev + mode) - before[ev];
+				u64 n = rdmsr(MSR_ORACLE(ev, mode)) - before[ev];
 
 				if (ev < NR_EV)
 					check_eq(n, s->want[ev] + guest_extra[ev], "%s, CPL %d, %s",
 						 s->name, cpl, ev_name[ev]);
-				else if (ev == 10 || ev == 11 || ev == 14)
+				else if (ev == ORACLE_VMRUN || ev == ORACLE_COMPLETED ||
+					 ev == ORACLE_VMEXIT)
 					check_eq(n, want[ev], "%s, CPL %d, event %d", s->name, cpl,
 						 ev);
 			}
@@ -1512,7 +1506,7 @@ static void nested_faults(void)
 		return;
 	for (int cpl = 0; cpl <= 3; cpl += 3) {
 		for (int ev = 0; ev < NR_EV; ev++) {
-			u32 oracle = 0xc0de0100 + 4 * 11 + (cpl ? 3 : 2);
+			u32 oracle = MSR_ORACLE(ORACLE_COMPLETED, cpl ? 3 : 2);
 			u64 got, done = pmu.oracle ? rdmsr(oracle) : 0;
 
 			guest_init(cpl, true, npf_code, (void *)NPT_HOLE, NULL);
