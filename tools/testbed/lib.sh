@@ -188,7 +188,7 @@ title_qemu() { echo "Building the emulator"; }
 key_qemu() {
 	local patch
 	{
-		echo "$(key_root) $QEMU_CONFIGURE $QEMU_DEVICES $(declare -f build_qemu)"
+		key_unpatched
 		qemu_patches | while read -r patch; do
 			echo "${patch##*/}"
 			cat "$patch"
