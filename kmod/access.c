@@ -16,8 +16,7 @@ static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	if (switch_sync(vv, i))
-		switch_arm(vv, i, false);
+	switch_settle(vv, i);
 	local_irq_restore(flags);
 	return vv->guest.value[i];
 }

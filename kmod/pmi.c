@@ -104,8 +104,8 @@ void pmi_handle(struct vpmu_vcpu *vv)
 
 	local_irq_save(flags);
 	for (i = 0; i < vv->guest.nr; i++)
-		if (vv->counter[i].overflowed && switch_sync(vv, i))
-			switch_arm(vv, i, false);
+		if (vv->counter[i].overflowed)
+			switch_settle(vv, i);
 	local_irq_restore(flags);
 }
 
@@ -121,8 +121,7 @@ void pmi_before_halt(struct vpmu_vcpu *vv)
 
 	local_irq_save(flags);
 	for (i = 0; i < vv->guest.nr; i++)
-		if (switch_sync(vv, i))
-			switch_arm(vv, i, false);
+		switch_settle(vv, i);
 	local_irq_restore(flags);
 }
 

@@ -111,6 +111,13 @@ bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
 	return sync_with(vv, i, vpmu_hw->read(c->slot));
 }
 
+/* Bring a counter up to date, and arm it again if it overflowed early. */
+void switch_settle(struct vpmu_vcpu *vv, unsigned int i)
+{
+	if (switch_sync(vv, i))
+		switch_arm(vv, i, false);
+}
+
 /*
  * The physical value that overflows together with the guest's.
  * @emulating: the WRMSR that is being emulated will be added in software.

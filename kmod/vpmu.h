@@ -125,6 +125,7 @@ void switch_put(struct vpmu_vcpu *vv);
 void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
 void switch_stop(struct vpmu_vcpu *vv, unsigned int i);
 bool switch_sync(struct vpmu_vcpu *vv, unsigned int i);
+void switch_settle(struct vpmu_vcpu *vv, unsigned int i);
 void switch_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
 int switch_next_entry(struct vpmu_vcpu *vv, unsigned int i);
 void switch_evict(unsigned int slot);
