@@ -253,6 +253,58 @@ static void rewrite_all(void *arg)
 	__atomic_add_fetch(&loops_done, 1, __ATOMIC_SEQ_CST);
 }
 
+/* CPUs 0 and 1, each turn; the others are left alone. */
+static volatile u32 code_ready, code_written, code_seen;
+
+/*
+ * CPU 0 stores to code while CPU 1 executes it for the first time. Once CPU 1 knows of the store and
+ * has serialized, it executes what was stored (APM vol. 2, "Cross-Modifying Code"). The
+ * emulator translates that code at the moment of the store.
+ */
+static void write_all(void *arg)
+{
+	static u8 page[4096] __attribute__((aligned(4096)));
+	int cpu = this_cpu()->cpu;
+	u32 stale = 0;
+
+	if (cpu == 0)
+		code_ready = code_written = code_seen = 0;
+	barrier();
+	for (u32 turn = 1; cpu < 2 && turn <= 200; turn++) {
+		volatile u8 *code = page + turn * 64 % 4032;
+		u32 old = 2 * turn, new = old + 1, got;
+
+		if (cpu == 0) {
+			/* No translation of the page is left. */
+			memset(page, 0xcc, sizeof(page));
+			code[0] = 0xb8;	/* MOV imm32,%eax */
+			memcpy((u8 *)code + 1, &old, 4);
+			code[5] = 0xc3;	/* RET */
+			code_ready = turn;
+			for (u32 i = turn * 2654435761u >> 20; i; i--)
+				asm volatile("");
+			*(volatile u32 *)(code + 1) = new;
+			code_written = turn;
+			while (code_seen != turn)
+				cpu_relax();
+		} else {
+			u32 (*fn)(void) = (u32 (*)(void))code;
+
+			while (code_ready != turn)
+				cpu_relax();
+			while (code_written != turn)
+				fn();
+			asm volatile("cpuid" : "=a"(got) : "a"(0) : "ebx", "ecx", "edx", "memory");
+			got = fn();
+			stale += got != new;
+			code_seen = turn;
+		}
+	}
+	if (cpu == 1)
+		check_eq(stale, 0, "turns that executed what had been overwritten");
+	barrier();
+}
+
 /* A guest on each CPU, with 1,000 exits and a timer. */
 static void guests_all(void *arg)
 {
@@ -379,6 +431,7 @@ TESTS(smp_tests)
 		{ "smp/overflow/vector", overflow_all, PMI_VECTOR, false },
 		{ "smp/rearm", rearm_all, 0, false },
 		{ "smp/code_rewritten", rewrite_all, 0, false },
+		{ "smp/code_written", write_all, 0, false },
 		{ "smp/guests", guests_all, 0, true },
 	};
 

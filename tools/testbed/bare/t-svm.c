@@ -1130,6 +1130,7 @@ static void int_exits(void)
 			v->event_inj = v->exit_int_info;
 			v->next_rip = v->rip + 2;
 			check_eq(guest_run(), EXIT_VMMCALL, "exit");
+			check_eq(v->exit_int_info, 0, "EXITINTINFO, nothing interrupted");
 			wrmsr(ctl_msr(0), 0);
 			kernel_stack_set(0);
 			check_eq(rdmsr(ctr_msr(0)), mode ? os[ev] :
