@@ -9,6 +9,8 @@ BED=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 PROJECT=$(cd "$BED/../.." && pwd -P)
 CACHE=${KVM_VPMU_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kvm-vpmu}
 SUITE=trixie
+# The kernels of hosts and guests, each with the suite that has it. The first is the default.
+KERNELS='6.12:trixie 6.1:bookworm 7.2:trixie-backports'
 
 # The statuses that COMMAND's own can't be told from by number; a message always goes with them.
 # shellcheck disable=SC2034 # for those that source this
@@ -95,10 +97,52 @@ in_root() {
 	unshare --mount --propagation private -- "$BED/ns" "$root" "$@"
 }
 
+# The suites besides $SUITE that kernels come from
+kernel_suites() {
+	local kernel
+	for kernel in $KERNELS; do
+		echo "${kernel#*:}"
+	done | grep -vx "$SUITE"
+}
+
+# A script for the root: install the newest of each kernel and its headers, without an initramfs, and
+# without the drivers that take most of the place and that no emulated machine has.
+install_kernels() {
+	local kernel
+	for kernel in $KERNELS; do
+		echo "kernels=\"\${kernels:-} ${kernel%%:*}\""
+	done
+	cat <<-'EOF'
+		# What a backported kernel needs is backported too, but apt wouldn't take it by itself.
+		cat >/etc/apt/preferences.d/kernels <<-'PIN'
+			Package: linux-base
+			Pin: release n=*-backports
+			Pin-Priority: 600
+		PIN
+		for v in $kernels; do
+			image=$(apt-cache pkgnames "linux-image-$v." |
+				grep -E "^linux-image-$v\.[0-9]+(-[0-9]+|\+deb[0-9]+)?-amd64\$" | sort -V | tail -n 1)
+			if [ -z "$image" ]; then
+				echo "error: the mirror has no kernel $v any more"
+				exit 1
+			fi
+			packages="${packages:-} $image linux-headers-${image#linux-image-}"
+		done
+		INITRD=No DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $packages
+		for v in $(ls /lib/modules); do
+			for d in gpu media infiniband staging net/ethernet net/wireless; do
+				rm -rf "/lib/modules/$v/kernel/drivers/$d"
+			done
+			rm -rf "/lib/modules/$v/kernel/sound"
+			depmod "$v"
+		done
+	EOF
+}
+
 title_root() { echo "Making the Debian $SUITE root"; }
 key_root() {
 	{
-		echo "$SUITE $(declare -f step_root)"
+		echo "$SUITE $KERNELS $(declare -f step_root install_kernels)"
 		list "$BED/root-packages" | sort
 	} | key_of
 }
@@ -116,12 +160,15 @@ step_root() {
 	# Proxies and the like of this machine hold for the root's downloads too.
 	apt-config dump --format '%F "%v";%n' Acquire |
 		grep -E '^Acquire::(https?::|Retries|Check-|ForceIPv)' >"$out.apt" || true
+	install_kernels >"$out.kernels"
 	# shellcheck disable=SC2016 # the hook's own $1
 	mmdebstrap --variant=apt --format=directory --aptopt="$out.apt" \
 		--include="$(list "$BED/root-packages" | paste -sd,)" \
 		--customize-hook='chroot "$1" sh -c "cd /usr/src && apt-get source --download-only qemu"' \
-		"$SUITE" "$out" "deb $mirror $SUITE main" "deb-src $mirror $SUITE main"
-	rm -f "$out.apt"
+		--customize-hook="chroot \"\$1\" sh -eu <'$out.kernels'" \
+		"$SUITE" "$out" "deb $mirror $SUITE main" "deb-src $mirror $SUITE main" \
+		"$(kernel_suites | sed "s|.*|deb $mirror & main|")"
+	rm -f "$out.apt" "$out.kernels"
 }
 
 # The root once more, as one file: a machine's own file system asks its host for blocks, with read-ahead,
@@ -238,11 +285,14 @@ step_initramfs() {
 			cp /bin/busybox /tmp/i/bin/
 			install -m 755 /machine/early-init /tmp/i/init
 			install -m 755 /machine/init /machine/vpmu-guest /machine/trouble /tmp/i/bed/
-			for m in virtio_blk erofs 9p 9pnet_virtio overlay; do
+			for m in virtio_pci virtio_blk virtio_console erofs 9p 9pnet_virtio overlay; do
 				modprobe -S "$v" --show-depends "$m"
 			done | sed -n "s/^insmod //p" | awk "!seen[\$1]++ { print \$1 }" | while read -r ko; do
 				name=$(basename "${ko%.xz}")
-				xz -dc "$ko" >"/tmp/i/modules/$name"
+				case $ko in
+				*.xz) xz -dc "$ko" ;;
+				*) cat "$ko" ;;
+				esac >"/tmp/i/modules/$name"
 				echo "$name" >>/tmp/i/modules/order
 			done
 			(cd /tmp/i && find . | cpio -o -H newc --quiet) >"/out/$v"
@@ -299,8 +349,8 @@ step_checkpatch() {
 	mkdir -p "$out" "$build/lists/partial" "$build/archives/partial"
 	# shellcheck disable=SC2016 # expands in the root
 	in_root --rw "$build/lists" /var/lib/apt/lists --rw "$build/archives" /var/cache/apt \
-		--ro /etc/resolv.conf /etc/resolv.conf --rw "$build" /build --rw "$out" /out -- sh -euc '
-		kernel=$(ls /lib/modules | sed -n "s/^\([0-9]*\.[0-9]*\)\..*/\1/p" | sort -V | tail -n 1)
+		--ro /etc/resolv.conf /etc/resolv.conf --rw "$build" /build --rw "$out" /out -- \
+		env kernel="${KERNELS%%:*}" sh -euc '
 		apt-get -q update
 		cd /build
 		# apt would drop to a user that may not write here
