@@ -5,10 +5,23 @@
  */
 #include "compat/compat.h"
 #include "vpmu.h"
+#include "trace.h"
 
 bool access_valid(struct vpmu_vcpu *vv, u32 msr)
 {
 	return guest_decode(&vv->guest, msr).kind != GUEST_REG_NONE;
+}
+
+/* Which counters does KVM_SET_PMU_EVENT_FILTER keep still?  As a mask. */
+u64 access_denied(struct vpmu_vcpu *vv)
+{
+	u64 denied = 0;
+	unsigned int i;
+
+	for (i = 0; i < vv->guest.nr; i++)
+		if (!compat_event_allowed(vv->hot.vcpu, vv->guest.select[i]))
+			denied |= BIT_ULL(i);
+	return denied;
 }
 
 static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
@@ -31,7 +44,7 @@ static u64 read_status(struct vpmu_vcpu *vv)
 	return vv->guest.status;
 }
 
-int access_read(struct vpmu_vcpu *vv, u32 msr, u64 *data)
+static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 {
 	struct guest_reg reg = guest_decode(&vv->guest, msr);
 
@@ -58,19 +71,29 @@ int access_read(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 	return 1;
 }
 
+int access_read(struct vpmu_vcpu *vv, u32 msr, u64 *data, bool host_initiated)
+{
+	if (read_register(vv, msr, data))
+		return 1;
+	vv->stats.reads++;
+	trace_vpmu_msr(vv, false, host_initiated, msr, *data);
+	return 0;
+}
+
 int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
 {
-	const struct kvm_vcpu *vcpu = vv->vcpu;
+	const struct kvm_vcpu *vcpu = vv->hot.vcpu;
 
 	/*
 	 * SVM checks this before the intercept (APM vol. 2, "Instruction
 	 * Intercepts"), the emulator doesn't.
 	 */
 	if (!(vcpu->arch.cr4 & X86_CR4_PCE) && (vcpu->arch.cr0 & X86_CR0_PE) &&
-	    compat_get_cpl(vv->vcpu))
+	    compat_get_cpl(vv->hot.vcpu))
 		return 1;
 	if (!guest_rdpmc_valid(&vv->guest, index))
 		return 1;
+	vv->stats.rdpmcs++;
 	*data = read_counter(vv, index);
 	return 0;
 }
@@ -100,6 +123,10 @@ static void write_select(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 	local_irq_save(flags);
 	switch_stop(vv, i);
 	vv->guest.select[i] = data;
+	if (compat_event_allowed(vv->hot.vcpu, data))
+		vv->denied &= ~BIT_ULL(i);
+	else
+		vv->denied |= BIT_ULL(i);
 	if (guest_counting(&vv->guest, i))
 		switch_start(vv, i, emulating);
 	local_irq_restore(flags);
@@ -130,6 +157,8 @@ int access_write(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_initiated)
 	struct guest_reg reg = guest_decode(&vv->guest, msr);
 	u64 mask = guest_counter_mask(&vv->guest);
 
+	vv->stats.writes++;
+	trace_vpmu_msr(vv, true, host_initiated, msr, data);
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
 		write_select(vv, reg.index, data, !host_initiated);

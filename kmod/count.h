@@ -12,9 +12,9 @@
  *  - the guest did things that hardware didn't count: instructions that
  *    exited and were completed by KVM.
  *
- * Both are tallied per vCPU and privilege level, whatever is being counted,
- * and each counter remembers the tally at its last synchronization.  So the
- * hot paths touch no counter and no MSR.
+ * The difference is tallied per vCPU, class of events and privilege level,
+ * whatever is being counted, and each counter remembers the tally at its last
+ * synchronization.  So the hot paths touch no counter and no MSR.
  *
  * This file is pure arithmetic and is compiled in user space too.
  */
@@ -30,9 +30,9 @@
 /* The most counters that any supported PMU has. */
 #define VPMU_MAX_COUNTERS	6
 
-/* Whether an event is touched by VM entries and by emulation. */
+/* How VM entries and emulation touch an event. */
 enum vpmu_class {
-	VPMU_SPECULATIVE,	/* neither: cycles, cache, TLB ... */
+	VPMU_OTHER,	/* neither: cycles, cache, TLB ... */
 	VPMU_INSTRUCTION,	/* retired instructions */
 	VPMU_BRANCH,		/* retired branches */
 	VPMU_NR_CLASSES
@@ -47,20 +47,21 @@ enum vpmu_class {
 #define VPMU_IN_KERNEL		BIT(VPMU_KERNEL)
 #define VPMU_IN_USER		BIT(VPMU_USER)
 
+/**
+ * struct vpmu_tally - what hardware counted and the guest didn't do, less the
+ * opposite
+ * @surplus: by class and level; [VPMU_OTHER] stays 0
+ */
 struct vpmu_tally {
-	/* VM entries, by the guest's level; 0 where hardware doesn't count them. */
-	u64 entries[VPMU_NR_LEVELS];
-	/* Instructions and branches completed by KVM; [VPMU_SPECULATIVE] stays 0. */
-	u64 emulated[VPMU_NR_CLASSES][VPMU_NR_LEVELS];
+	s64 surplus[VPMU_NR_CLASSES][VPMU_NR_LEVELS];
 };
 
 /**
  * struct vpmu_count - one guest counter on a physical counter
- * @class: how the tallies touch it
+ * @class: how the tally touches it
  * @filter: mask of VPMU_IN_KERNEL and VPMU_IN_USER
  * @hw: the physical counter at the last synchronization
- * @entries: the tally of VM entries then, in @filter
- * @emulated: the tally of emulated events of @class then, in @filter
+ * @surplus: the tally for @class then, in @filter
  * @ahead: physical minus guest value then; never positive right after
  *	arming, and made so that it is never negative once the guest runs:
  *	a physical counter that lags would overflow too late, one that leads
@@ -70,33 +71,34 @@ struct vpmu_count {
 	enum vpmu_class class;
 	unsigned int filter;
 	u64 hw;
-	u64 entries;
-	u64 emulated;
+	s64 surplus;
 	s64 ahead;
 };
 
-static inline u64 vpmu_sum_levels(const u64 *by_level, unsigned int filter)
+/* A VM entry at @level, which hardware counts as an instruction and a branch. */
+static inline void vpmu_tally_entry(struct vpmu_tally *t, int level)
 {
-	u64 sum = 0;
-
-	if (filter & VPMU_IN_KERNEL)
-		sum += by_level[VPMU_KERNEL];
-	if (filter & VPMU_IN_USER)
-		sum += by_level[VPMU_USER];
-	return sum;
+	t->surplus[VPMU_INSTRUCTION][level]++;
+	t->surplus[VPMU_BRANCH][level]++;
 }
 
-static inline u64 vpmu_count_entries(const struct vpmu_count *c,
+/* KVM completed an event of @class for the guest, at @level. */
+static inline void vpmu_tally_emulated(struct vpmu_tally *t, enum vpmu_class class,
+				       int level)
+{
+	t->surplus[class][level]--;
+}
+
+static inline s64 vpmu_count_surplus(const struct vpmu_count *c,
 				     const struct vpmu_tally *t)
 {
-	return c->class == VPMU_SPECULATIVE ? 0 :
-	       vpmu_sum_levels(t->entries, c->filter);
-}
+	s64 sum = 0;
 
-static inline u64 vpmu_count_emulated(const struct vpmu_count *c,
-				      const struct vpmu_tally *t)
-{
-	return vpmu_sum_levels(t->emulated[c->class], c->filter);
+	if (c->filter & VPMU_IN_KERNEL)
+		sum += t->surplus[c->class][VPMU_KERNEL];
+	if (c->filter & VPMU_IN_USER)
+		sum += t->surplus[c->class][VPMU_USER];
+	return sum;
 }
 
 /**
@@ -120,8 +122,7 @@ static inline u64 vpmu_count_arm(struct vpmu_count *c, const struct vpmu_tally *
 	if (value < (u64)bias)
 		bias = 0;
 	c->ahead = -bias;
-	c->entries = vpmu_count_entries(c, t);
-	c->emulated = vpmu_count_emulated(c, t);
+	c->surplus = vpmu_count_surplus(c, t);
 	c->hw = (value - bias) & VPMU_COUNTER_MASK;
 	return c->hw;
 }
@@ -138,14 +139,12 @@ static inline u64 vpmu_count_arm(struct vpmu_count *c, const struct vpmu_tally *
 static inline s64 vpmu_count_sync(struct vpmu_count *c, const struct vpmu_tally *t,
 				  u64 hw)
 {
-	u64 entries = vpmu_count_entries(c, t);
-	u64 emulated = vpmu_count_emulated(c, t);
 	u64 counted = (hw - c->hw) & VPMU_COUNTER_MASK;
-	s64 surplus = (s64)(entries - c->entries) - (s64)(emulated - c->emulated);
+	s64 now = vpmu_count_surplus(c, t);
+	s64 surplus = now - c->surplus;
 
 	c->hw = hw;
-	c->entries = entries;
-	c->emulated = emulated;
+	c->surplus = now;
 	c->ahead += surplus;
 	return (s64)counted - surplus;
 }
@@ -159,10 +158,7 @@ static inline s64 vpmu_count_sync(struct vpmu_count *c, const struct vpmu_tally 
 static inline bool vpmu_count_lags(const struct vpmu_count *c,
 				   const struct vpmu_tally *t, int next_entry)
 {
-	s64 surplus = (s64)(vpmu_count_entries(c, t) - c->entries) -
-		      (s64)(vpmu_count_emulated(c, t) - c->emulated);
-
-	return c->ahead + surplus + next_entry < 0;
+	return c->ahead + vpmu_count_surplus(c, t) - c->surplus + next_entry < 0;
 }
 
 /**

@@ -1,9 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What physical counters see and the guest didn't do, and the other way round. */
+/*
+ * What physical counters see and the guest didn't do, and the other way round.
+ *
+ * Where VM entries count, an entry after an instruction that KVM completed moves
+ * the physical counter by as much as the guest's moved: nothing has to be
+ * tallied, and it even overflows at this instruction, if the guest's counter
+ * does.  So such an instruction is only noted (vpmu_hot.owed), by stubs.S, and
+ * the entry finds that note.
+ */
 #include "compat/compat.h"
 #include "vpmu.h"
 
-/* Counters were armed for an entry at another level than the coming one. */
+static int vcpu_level(struct vpmu_vcpu *vv)
+{
+	return compat_get_cpl(vv->hot.vcpu) ? VPMU_USER : VPMU_KERNEL;
+}
+
+/* A borrowed counter is not on a physical one now: add to its value. */
+static void add_to_borrowed(struct vpmu_vcpu *vv, enum vpmu_class class, int level)
+{
+	unsigned int i;
+
+	for (i = 0; i < vv->guest.nr; i++) {
+		struct vpmu_counter *c = &vv->counter[i];
+
+		if (c->borrows && c->count.class == class &&
+		    (c->count.filter & BIT(level)) &&
+		    vpmu_count_add(&vv->guest.value[i], 1))
+			pmi_overflow(vv, i);
+	}
+}
+
+static void add(struct vpmu_vcpu *vv, enum vpmu_class class)
+{
+	int level = vcpu_level(vv);
+
+	vpmu_tally_emulated(&vv->tally, class, level);
+	if (vv->borrowing)
+		add_to_borrowed(vv, class, level);
+}
+
+/* Bring the tally up to date, before anybody looks at it; interrupts are off. */
+void emul_settle(struct vpmu_vcpu *vv)
+{
+	u32 owed = vv->hot.owed;
+
+	if (likely(!owed))
+		return;
+	vv->hot.owed = 0;
+	if (owed & BIT(VPMU_INSTRUCTION))
+		add(vv, VPMU_INSTRUCTION);
+	if (owed & BIT(VPMU_BRANCH))
+		add(vv, VPMU_BRANCH);
+}
+
+/* Arm those counters again whose overflow would come too late. */
 static void rearm(struct vpmu_vcpu *vv)
 {
 	unsigned int i;
@@ -19,62 +70,62 @@ static void rearm(struct vpmu_vcpu *vv)
 	}
 }
 
-/* The guest is about to be entered; interrupts are off. */
-void emul_entry(struct vpmu_vcpu *vv)
+/* An entry at @level, which makes up for what is owed. */
+static __always_inline void tally_entry(struct vpmu_vcpu *vv, int level)
+{
+	u32 owed = vv->hot.owed;
+
+	vv->hot.owed = 0;
+	if (!(owed & BIT(VPMU_INSTRUCTION)))
+		vv->tally.surplus[VPMU_INSTRUCTION][level]++;
+	if (!(owed & BIT(VPMU_BRANCH)))
+		vv->tally.surplus[VPMU_BRANCH][level]++;
+}
+
+/* vpmu_hot.slow says that there is more to do. */
+static noinline bool entry_slowly(struct vpmu_vcpu *vv)
+{
+	emul_settle(vv);
+	if (vv->borrowing)
+		switch_borrow(vv);
+	/* Counters were armed for an entry, but at another level. */
+	if ((vv->hot.slow & VPMU_SLOW_ARMED) && vv->armed_level != vcpu_level(vv))
+		rearm(vv);
+	vv->hot.slow &= ~VPMU_SLOW_ARMED;
+	if (vpmu_hw->entry_counts && vv->placed)
+		tally_entry(vv, vcpu_level(vv));
+	return vv->borrowing;
+}
+
+/*
+ * The guest is about to be entered, with counters that run; interrupts are
+ * off.  Whether counters were borrowed, and have to be given back after it.
+ *
+ * Each VM exit pays for each instruction here.
+ */
+bool notrace __noendbr emul_entry(struct vpmu_vcpu *vv)
 {
 	int level;
 
-	if (!vv->placed || !vpmu_hw->entry_counts)
-		return;
-
-	level = compat_get_cpl(vv->vcpu) ? VPMU_USER : VPMU_KERNEL;
-	if (unlikely(vv->check_level >= 0)) {
-		if (vv->check_level != level)
-			rearm(vv);
-		vv->check_level = -1;
-	}
-	vv->tally.entries[level]++;
+	if (unlikely(vv->hot.slow))
+		return entry_slowly(vv);
+	level = vcpu_level(vv);
+	/* Cheaper than to keep it over the call. */
+	tally_entry(this_cpu_read(vpmu_hot), level);
+	return false;
 }
 
 /*
  * KVM completed an instruction of the guest, or @class says that it was a
- * branch.
- *
- * Nothing else is to do where VM entries count, as the next one moves the
- * physical counter by as much as the guest's moved here: it even overflows at
- * this instruction, if the guest's counter does.
+ * branch, and a note isn't enough: the coming entry may not make up for it.
  */
 void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class)
 {
 	unsigned long flags;
-	unsigned int i;
-	int level;
-
-	if (class == VPMU_SPECULATIVE)
-		return;
-	if (class == VPMU_INSTRUCTION)
-		vv->stats.emulated++;
-	if (!vv->placed && !vv->borrowing)
-		return;
 
 	local_irq_save(flags);
-	level = compat_get_cpl(vv->vcpu) ? VPMU_USER : VPMU_KERNEL;
-	vv->tally.emulated[class][level]++;
-	for (i = 0; i < vv->guest.nr; i++) {
-		struct vpmu_counter *c = &vv->counter[i];
-
-		if (c->borrows) {
-			/* Not on a physical counter now: add to the value. */
-			if (c->count.class == class && (c->count.filter & BIT(level)) &&
-			    vpmu_count_add(&vv->guest.value[i], 1))
-				pmi_overflow(vv, i);
-			continue;
-		}
-		if (c->slot == VPMU_NO_SLOT || c->count.class != class ||
-		    !vpmu_count_lags(&c->count, &vv->tally, switch_next_entry(vv, i)))
-			continue;
-		switch_sync(vv, i);
-		switch_arm(vv, i, false);
-	}
+	emul_settle(vv);
+	add(vv, class);
+	rearm(vv);
 	local_irq_restore(flags);
 }

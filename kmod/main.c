@@ -10,6 +10,9 @@
 #include "hook/hook.h"
 #include "vpmu.h"
 
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
 static int __init vpmu_module_init(void)
 {
 	int err;
@@ -28,18 +31,23 @@ static int __init vpmu_module_init(void)
 		pr_err("no NMI handler: error %d\n", err);
 		goto put_compat;
 	}
-	stats_init();
+	err = chardev_init();
+	if (err) {
+		pr_err("no device: error %d\n", err);
+		goto remove_pmi;
+	}
 	err = hooks_enable(vpmu_hooks, vpmu_nr_hooks);
 	if (err)
-		goto remove_stats;
+		goto remove_chardev;
 
 	vpmu_hooks_ready();
 	pr_info("%s, %u counters; VMs started from now on use them\n",
 		vpmu_hw->name, vpmu_hw->nr);
 	return 0;
 
-remove_stats:
-	stats_exit();
+remove_chardev:
+	chardev_exit();
+remove_pmi:
 	pmi_exit();
 put_compat:
 	compat_exit();
@@ -50,7 +58,7 @@ put_compat:
 static void __exit vpmu_module_exit(void)
 {
 	hooks_disable();
-	stats_exit();
+	chardev_exit();
 	pmi_exit();
 	compat_exit();
 }

@@ -15,7 +15,9 @@
 #include <linux/jiffies.h>
 #include <asm/nmi.h>
 
+#include "compat/compat.h"
 #include "vpmu.h"
+#include "trace.h"
 
 static DEFINE_PER_CPU(struct irq_work, kick);
 
@@ -47,6 +49,13 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	unsigned int slot;
 	int handled = 0;
 
+	/*
+	 * Counters that count in host mode could overflow once we are through
+	 * here, and perf's handler would warn of them.
+	 */
+	if (vv && vv->placed_in_host)
+		pc->paused = vpmu_hw->pause();
+
 	for (slot = 0; vv && vv->placed && slot < vpmu_hw->nr; slot++) {
 		int i = READ_ONCE(pc->owner[slot]);
 
@@ -65,7 +74,7 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	pmi_give_back(pc);
 
 	if (handled) {
-		kvm_make_request(KVM_REQ_PMU, vv->vcpu);
+		kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);
 		/*
 		 * Where interrupts are off, KVM may have looked at its
 		 * requests for the last time before it enters the guest.
@@ -80,22 +89,34 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	return handled ? NMI_HANDLED : NMI_DONE;
 }
 
+/* After perf's handler. */
+static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+
+	vpmu_hw->resume(pc->paused);
+	pc->paused = 0;
+	return NMI_DONE;
+}
+
 /* Guest counter @i went over its top. */
 void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i)
 {
 	vv->stats.overflows++;
+	trace_vpmu_overflow(vv, i);
 	if (vv->guest.set == GUEST_AMD_V2)
 		vv->guest.status |= BIT_ULL(i);
 	if (guest_interrupts(&vv->guest, i)) {
 		vv->stats.pmis++;
-		kvm_make_request(KVM_REQ_PMI, vv->vcpu);
+		trace_vpmu_inject(vv, i);
+		kvm_make_request(KVM_REQ_PMI, vv->hot.vcpu);
 	}
 }
 
 /*
- * Before the next VM entry: which of the overflows that the NMI handler saw
- * are the guest's?  The others came early; after them the physical counter is
- * armed exactly.
+ * Before the next VM entry, as KVM_REQ_PMU asked for: which of the overflows
+ * that the NMI handler saw are the guest's?  The others came early; after them
+ * the physical counter is armed exactly.
  */
 void pmi_handle(struct vpmu_vcpu *vv)
 {
@@ -123,16 +144,26 @@ void pmi_before_halt(struct vpmu_vcpu *vv)
 	for (i = 0; i < vv->guest.nr; i++)
 		switch_settle(vv, i);
 	local_irq_restore(flags);
+
+	/* KVM before 6.7 doesn't look at this request before it sleeps. */
+	if (kvm_check_request(KVM_REQ_PMI, vv->hot.vcpu))
+		compat_deliver_pmi(vv->hot.vcpu);
 }
 
 int pmi_init(void)
 {
-	int cpu;
+	int cpu, err;
 
 	for_each_possible_cpu(cpu)
 		init_irq_work(per_cpu_ptr(&kick, cpu), do_nothing);
+	err = register_nmi_handler(NMI_LOCAL, pmi_nmi_end, 0, "kvm_vpmu_end");
+	if (err)
+		return err;
 	/* Before perf's handler, which warns of overflows it doesn't know. */
-	return register_nmi_handler(NMI_LOCAL, pmi_nmi, NMI_FLAG_FIRST, "kvm_vpmu");
+	err = register_nmi_handler(NMI_LOCAL, pmi_nmi, NMI_FLAG_FIRST, "kvm_vpmu");
+	if (err)
+		unregister_nmi_handler(NMI_LOCAL, "kvm_vpmu_end");
+	return err;
 }
 
 void pmi_exit(void)
@@ -140,6 +171,7 @@ void pmi_exit(void)
 	int cpu;
 
 	unregister_nmi_handler(NMI_LOCAL, "kvm_vpmu");
+	unregister_nmi_handler(NMI_LOCAL, "kvm_vpmu_end");
 	for_each_possible_cpu(cpu)
 		irq_work_sync(per_cpu_ptr(&kick, cpu));
 }

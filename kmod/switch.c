@@ -9,14 +9,18 @@
 #include <linux/jiffies.h>
 #include <linux/lockdep.h>
 #include <linux/printk.h>
+#include <asm/msr.h>
+#include <uapi/linux/kvm_vpmu.h>
 
 #include "compat/compat.h"
 #include "vpmu.h"
+#include "trace.h"
 
 /* How long after an overflow was noticed its NMI may still come. */
 #define LATE_NMI	msecs_to_jiffies(10)
 
 DEFINE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
+DEFINE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);
 const struct hw_ops *vpmu_hw;
 
 void switch_init(void)
@@ -31,7 +35,7 @@ void switch_init(void)
 
 static int vcpu_level(struct vpmu_vcpu *vv)
 {
-	return compat_get_cpl(vv->vcpu) ? VPMU_USER : VPMU_KERNEL;
+	return compat_get_cpl(vv->hot.vcpu) ? VPMU_USER : VPMU_KERNEL;
 }
 
 /*
@@ -42,7 +46,7 @@ int switch_next_entry(struct vpmu_vcpu *vv, unsigned int i)
 {
 	const struct vpmu_count *c = &vv->counter[i].count;
 
-	return vpmu_hw->entry_counts && c->class != VPMU_SPECULATIVE &&
+	return vpmu_hw->entry_counts && c->class != VPMU_OTHER &&
 	       (c->filter & BIT(vcpu_level(vv)));
 }
 
@@ -57,11 +61,14 @@ static int find_slot(struct vpmu_cpu *pc)
 	return VPMU_NO_SLOT;
 }
 
-/* Bring a counter's guest value up to date with physical value @hw. */
-static bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw)
+/*
+ * Bring a counter's guest value up to date with physical value @hw.  @seen: its
+ * NMI came already, if it overflowed.
+ */
+static bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw, bool seen)
 {
 	struct vpmu_counter *c = &vv->counter[i];
-	bool wrapped, seen;
+	bool wrapped;
 	s64 gain;
 
 	wrapped = vpmu_count_wrapped(&c->count, hw);
@@ -71,8 +78,6 @@ static bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw)
 		pr_warn_once("VM entries are not counted by this CPU, counts are too low; load with vmrun_counts=0\n");
 	}
 
-	seen = c->overflowed;
-	c->overflowed = false;
 	if (wrapped && !seen) {
 		/* Its NMI, if it is still to come, has nothing left to find. */
 		if (guest_interrupts(&vv->guest, i))
@@ -90,6 +95,19 @@ static bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw)
 	return wrapped;
 }
 
+/*
+ * Whether the NMI handler has seen the counter overflow, and forget it: before
+ * the counter is read, so that an overflow after that is seen next time.
+ */
+static bool take_overflowed(struct vpmu_counter *c)
+{
+	bool seen = c->overflowed;
+
+	c->overflowed = false;
+	barrier();
+	return seen;
+}
+
 /**
  * switch_sync() - bring a counter's guest value up to date
  * @vv: the vCPU
@@ -103,12 +121,15 @@ static bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw)
 bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
+	bool seen;
 
 	lockdep_assert_irqs_disabled();
 	if (c->slot == VPMU_NO_SLOT)
 		return false;
 
-	return sync_with(vv, i, vpmu_hw->read(c->slot));
+	emul_settle(vv);
+	seen = take_overflowed(c);
+	return sync_with(vv, i, vpmu_hw->read(c->slot), seen);
 }
 
 /* Bring a counter up to date, and arm it again if it overflowed early. */
@@ -134,7 +155,9 @@ static u64 armed_value(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	if (emulating && bias > 0 && c->count.class == VPMU_INSTRUCTION)
 		bias--;
 
-	vv->check_level = vcpu_level(vv);
+	emul_settle(vv);
+	vv->armed_level = vcpu_level(vv);
+	vv->hot.slow |= VPMU_SLOW_ARMED;
 	return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
 }
 
@@ -146,88 +169,223 @@ void switch_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	if (vv->counter[i].slot == VPMU_NO_SLOT)
 		return;
 	value = armed_value(vv, i, emulating);
-	vpmu_hw->rewrite(vv->counter[i].slot, value);
+	vpmu_hw->write(vv->counter[i].slot, value);
 }
 
+/* After a counter was started or stopped. */
+static void update_hot(struct vpmu_vcpu *vv)
+{
+	struct vpmu_vcpu *hot = vv->placed || vv->borrowing ? vv : NULL;
+
+	if (vv->borrowing)
+		vv->hot.slow |= VPMU_SLOW_BORROWS;
+	else
+		vv->hot.slow &= ~VPMU_SLOW_BORROWS;
+	this_cpu_write(vpmu_hot, hot);
+}
+
+/* Put counter @i on physical counter @slot, which is free, and let it run. */
+static void place(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+
+	vpmu_hw->write(slot, armed_value(vv, i, emulating));
+	/* The NMI handler must know it before it runs, but not before that. */
+	c->slot = slot;
+	this_cpu_write(vpmu_cpu.owner[slot], i);
+	vv->placed++;
+	vv->placed_in_host += c->in_host;
+	barrier();
+	vpmu_hw->start(slot, vv->guest.select[i], c->in_host);
+}
+
+static void displace(struct vpmu_vcpu *vv, unsigned int i)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+
+	vpmu_hw->halt(c->slot);
+	switch_sync(vv, i);
+	/*
+	 * No longer the guest's before it is cleared: the NMI handler must not
+	 * take that for an overflow.
+	 */
+	this_cpu_write(vpmu_cpu.owner[c->slot], VPMU_NO_SLOT);
+	barrier();
+	vpmu_hw->clear(c->slot);
+	c->slot = VPMU_NO_SLOT;
+	vv->placed--;
+	vv->placed_in_host -= c->in_host;
+}
+
+static void borrow_from_now_on(struct vpmu_vcpu *vv, unsigned int i)
+{
+	vv->counter[i].borrows = true;
+	vv->borrowing++;
+}
+
+/*
+ * There is no free physical counter.  One that is borrowed for each stay in
+ * guest mode can't count what KVM does in between, so let a counter borrow
+ * that needn't.  Return its former slot, or VPMU_NO_SLOT.
+ */
+static int make_room(struct vpmu_vcpu *vv)
+{
+	unsigned int i;
+
+	for (i = 0; i < vv->guest.nr; i++) {
+		struct vpmu_counter *c = &vv->counter[i];
+		int slot = c->slot;
+
+		if (slot == VPMU_NO_SLOT || c->in_host)
+			continue;
+		displace(vv, i);
+		c->running += rdtsc() - c->since;
+		borrow_from_now_on(vv, i);
+		return slot;
+	}
+	return VPMU_NO_SLOT;
+}
+
+/**
+ * switch_start() - let a guest counter run, if it isn't yet
+ * @vv: the vCPU; nothing happens unless it is loaded
+ * @i: the guest counter, which the guest has enabled
+ * @emulating: it was the instruction being emulated that did; the counter
+ *	counts that
+ */
 void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 {
-	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_counter *c = &vv->counter[i];
 	int slot;
 
 	lockdep_assert_irqs_disabled();
-	if (!vv->loaded || c->slot != VPMU_NO_SLOT || c->borrows)
+	if (!vv->loaded || c->slot != VPMU_NO_SLOT || c->borrows ||
+	    (vv->denied & BIT_ULL(i)))
 		return;
 
-	c->count.class = guest_class(&vv->guest, i);
+	/* In mode "vcpu" it counts all that the CPU does; nothing to correct. */
+	if (vv->freeze == KVM_VPMU_FREEZE_VCPU)
+		c->count.class = VPMU_OTHER;
+	else
+		c->count.class = guest_class(&vv->guest, i);
 	c->count.filter = guest_filter(&vv->guest, i);
+	c->in_host = vv->freeze == KVM_VPMU_FREEZE_VCPU ||
+		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
+		      guest_speculative(&vv->guest, i));
 	c->overflowed = false;
-	slot = find_slot(pc);
-	if (slot == VPMU_NO_SLOT) {
-		c->borrows = true;
-		vv->borrowing++;
-		return;
-	}
+	c->since = rdtsc();
 
-	vpmu_hw->start(slot, vv->guest.select[i], armed_value(vv, i, emulating));
-	/* It counts in guest mode only, so the NMI handler needn't know sooner. */
-	c->slot = slot;
-	barrier();
-	pc->owner[slot] = i;
-	vv->placed++;
+	slot = find_slot(this_cpu_ptr(&vpmu_cpu));
+	if (slot == VPMU_NO_SLOT && c->in_host)
+		slot = make_room(vv);
+	if (slot == VPMU_NO_SLOT)
+		borrow_from_now_on(vv, i);
+	else
+		place(vv, i, slot, emulating);
+	update_hot(vv);
 }
 
+/* Stop a guest counter if it runs. */
 void switch_stop(struct vpmu_vcpu *vv, unsigned int i)
 {
-	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_counter *c = &vv->counter[i];
+	u64 ticks;
 
 	lockdep_assert_irqs_disabled();
+	if (c->slot == VPMU_NO_SLOT && !c->borrows)
+		return;
+
+	emul_settle(vv);
+	ticks = rdtsc() - c->since;
+	c->enabled += ticks;
 	if (c->borrows) {
 		c->borrows = false;
 		vv->borrowing--;
+	} else {
+		c->running += ticks;
+		displace(vv, i);
 	}
-	if (c->slot == VPMU_NO_SLOT)
-		return;
+	update_hot(vv);
+}
 
-	switch_sync(vv, i);
-	/*
-	 * No longer the guest's before it is stopped: the NMI handler must not
-	 * take the cleared counter for one that overflowed.
-	 */
-	pc->owner[c->slot] = VPMU_NO_SLOT;
-	barrier();
-	vpmu_hw->stop(c->slot);
-	c->slot = VPMU_NO_SLOT;
-	vv->placed--;
+static void start_all(struct vpmu_vcpu *vv)
+{
+	unsigned int i;
+
+	for (i = 0; i < vv->guest.nr; i++)
+		if (guest_counting(&vv->guest, i))
+			switch_start(vv, i, false);
+}
+
+static void stop_all(struct vpmu_vcpu *vv)
+{
+	unsigned int i;
+
+	if (vv->placed || vv->borrowing)
+		for (i = 0; i < vv->guest.nr; i++)
+			switch_stop(vv, i);
 }
 
 void switch_load(struct vpmu_vcpu *vv)
 {
 	unsigned long flags;
-	unsigned int i;
 
 	local_irq_save(flags);
 	vv->loaded = true;
+	vv->freeze = READ_ONCE(vv->vm->freeze);
 	this_cpu_write(vpmu_cpu.vv, vv);
-	for (i = 0; i < vv->guest.nr; i++)
-		if (guest_counting(&vv->guest, i))
-			switch_start(vv, i, false);
+	start_all(vv);
 	local_irq_restore(flags);
 }
 
 void switch_put(struct vpmu_vcpu *vv)
 {
 	unsigned long flags;
-	unsigned int i;
 
+	trace_vpmu_put(vv);
 	local_irq_save(flags);
-	if (vv->placed || vv->borrowing)
-		for (i = 0; i < vv->guest.nr; i++)
-			switch_stop(vv, i);
+	stop_all(vv);
 	this_cpu_write(vpmu_cpu.vv, NULL);
 	vv->loaded = false;
 	local_irq_restore(flags);
+}
+
+/* Settings may have changed under running counters: the freeze mode, the event filter. */
+void switch_reconsider(struct vpmu_vcpu *vv)
+{
+	u32 freeze = READ_ONCE(vv->vm->freeze);
+	u64 denied = access_denied(vv);
+	unsigned long flags;
+
+	if (freeze == vv->freeze && denied == vv->denied)
+		return;
+
+	local_irq_save(flags);
+	stop_all(vv);
+	vv->freeze = freeze;
+	vv->denied = denied;
+	start_all(vv);
+	local_irq_restore(flags);
+}
+
+/* Bring all counters up to date, on the CPU that the vCPU is loaded on. */
+void switch_refresh(struct vpmu_vcpu *vv)
+{
+	unsigned int i;
+	u64 now = rdtsc();
+
+	lockdep_assert_irqs_disabled();
+	for (i = 0; i < vv->guest.nr; i++) {
+		struct vpmu_counter *c = &vv->counter[i];
+
+		switch_settle(vv, i);
+		if (c->slot == VPMU_NO_SLOT && !c->borrows)
+			continue;
+		c->enabled += now - c->since;
+		if (!c->borrows)
+			c->running += now - c->since;
+		c->since = now;
+	}
 }
 
 /*
@@ -248,7 +406,7 @@ void switch_evict(unsigned int slot)
 	i = pc->owner[slot];
 	switch_stop(vv, i);
 	vv->stats.evicted++;
-	/* Not back to where host perf comes now. */
+	/* Nobody's, but not free: host perf comes there now. */
 	pc->owner[slot] = i;
 	switch_start(vv, i, false);
 	pc->owner[slot] = VPMU_NO_SLOT;
@@ -270,6 +428,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 
 	lockdep_assert_irqs_disabled();
 	vpmu_hw->hold_nmis();
+	pc->lent_since = rdtsc();
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
@@ -279,12 +438,14 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		while (pc->owner[slot] != VPMU_NO_SLOT)
 			slot++;
 		vpmu_hw->borrow(slot, &pc->saved[slot]);
-		vpmu_hw->start(slot, vv->guest.select[i], armed_value(vv, i, false));
+		vpmu_hw->write(slot, armed_value(vv, i, false));
+		vpmu_hw->start(slot, vv->guest.select[i], false);
 		pc->lent |= BIT(slot);
 		pc->owner[slot] = i;
 		c->slot = slot;
 		vv->placed++;
 		vv->stats.borrowed++;
+		vv->stats.gaps += c->in_host;
 	}
 }
 
@@ -296,19 +457,25 @@ void switch_give_back(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned int slot;
+	u64 ticks;
 
 	lockdep_assert_irqs_disabled();
 	vpmu_hw->hold_nmis();
 	pmi_give_back(pc);
+	ticks = rdtsc() - pc->lent_since;
 	for (slot = 0; slot < vpmu_hw->nr; slot++) {
 		int i = pc->owner[slot];
+		struct vpmu_counter *c;
 
 		if (i == VPMU_NO_SLOT || !vv->counter[i].borrows)
 			continue;
-		sync_with(vv, i, pc->seen[slot]);
+		c = &vv->counter[i];
+		sync_with(vv, i, pc->seen[slot], take_overflowed(c));
+		c->running += ticks;
 		pc->owner[slot] = VPMU_NO_SLOT;
-		vv->counter[i].slot = VPMU_NO_SLOT;
+		c->slot = VPMU_NO_SLOT;
 		vv->placed--;
+		compat_host_event_paused(slot, ticks);
 	}
 	vpmu_hw->release_nmis();
 }

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which vCPUs have a virtual PMU of ours, and the birth and death of it. */
+/* Which VMs and vCPUs have a virtual PMU of ours, and its birth and death. */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/hashtable.h>
+#include <linux/lockdep.h>
 #include <linux/module.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
+#include <uapi/linux/kvm_vpmu.h>
 
 #include "compat/compat.h"
 #include "vpmu.h"
 
+/* KVM calls us for each of a vCPU's registers: look it up without a lock. */
 static DEFINE_HASHTABLE(vcpus, 8);
-static DEFINE_SPINLOCK(vcpus_lock);
+
+/* The lists of VMs and of their vCPUs, and their settings */
+DEFINE_MUTEX(vpmu_vms_lock);
+LIST_HEAD(vpmu_vms);
 
 /**
  * vpmu_find() - the object of a vCPU
@@ -27,28 +32,16 @@ struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
 	/* Nearly always; of a vCPU loaded on another CPU this says nothing. */
-	if (vv && vv->vcpu == vcpu)
+	if (vv && vv->hot.vcpu == vcpu)
 		return vv;
 
 	rcu_read_lock();
 	hash_for_each_possible_rcu(vcpus, vv, node, (unsigned long)vcpu) {
-		if (vv->vcpu == vcpu)
+		if (vv->hot.vcpu == vcpu)
 			break;
 	}
 	rcu_read_unlock();
 	return vv;
-}
-
-/* Call @fn for each object; it must not sleep. */
-void vpmu_for_each(void (*fn)(struct vpmu_vcpu *vv, void *arg), void *arg)
-{
-	struct vpmu_vcpu *vv;
-	int bucket;
-
-	spin_lock(&vcpus_lock);
-	hash_for_each(vcpus, bucket, vv, node)
-		fn(vv, arg);
-	spin_unlock(&vcpus_lock);
 }
 
 /*
@@ -61,7 +54,7 @@ void vpmu_refresh(struct vpmu_vcpu *vv)
 	enum guest_set set;
 	unsigned int i, nr;
 
-	set = compat_guest_set(vv->vcpu, &nr);
+	set = compat_guest_set(vv->hot.vcpu, &nr);
 	if (nr > vpmu_hw->nr)
 		nr = vpmu_hw->nr;
 
@@ -69,7 +62,31 @@ void vpmu_refresh(struct vpmu_vcpu *vv)
 	for (i = 0; i < vv->guest.nr; i++)
 		switch_stop(vv, i);
 	guest_reset(&vv->guest, set, nr);
+	vv->denied = 0;
 	local_irq_restore(flags);
+}
+
+/* The VM's object, made if this is its first vCPU; under vpmu_vms_lock. */
+static struct vpmu_vm *find_or_make_vm(struct kvm *kvm)
+{
+	static u64 last_id;
+	struct vpmu_vm *vm;
+
+	lockdep_assert_held(&vpmu_vms_lock);
+	list_for_each_entry(vm, &vpmu_vms, node)
+		if (vm->kvm == kvm)
+			return vm;
+
+	vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
+	if (!vm)
+		return NULL;
+	vm->kvm = kvm;
+	vm->id = ++last_id;
+	vm->freeze = KVM_VPMU_FREEZE_HYBRID;
+	vm->tsc = KVM_VPMU_TSC_WALL;
+	INIT_LIST_HEAD(&vm->vcpus);
+	list_add_tail(&vm->node, &vpmu_vms);
+	return vm;
 }
 
 /**
@@ -85,27 +102,42 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 
 	if (!vv)
 		return -ENOMEM;
-	vv->vcpu = vcpu;
-	vv->check_level = -1;
+	vv->hot.vcpu = vcpu;
+	vv->hot.slow = vpmu_hw->entry_counts ? 0 : VPMU_SLOW_ALWAYS;
 	for (i = 0; i < VPMU_MAX_COUNTERS; i++)
 		vv->counter[i].slot = VPMU_NO_SLOT;
 	vpmu_refresh(vv);
 
-	spin_lock(&vcpus_lock);
+	mutex_lock(&vpmu_vms_lock);
+	vv->vm = find_or_make_vm(vcpu->kvm);
+	if (!vv->vm) {
+		mutex_unlock(&vpmu_vms_lock);
+		kfree(vv);
+		return -ENOMEM;
+	}
+	list_add_tail(&vv->sibling, &vv->vm->vcpus);
+	vv->vm->nr++;
 	hash_add_rcu(vcpus, &vv->node, (unsigned long)vcpu);
-	spin_unlock(&vcpus_lock);
+	mutex_unlock(&vpmu_vms_lock);
 	return 0;
 }
 
 void vpmu_detach(struct kvm_vcpu *vcpu)
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
+	struct vpmu_vm *vm;
 
 	if (WARN_ON_ONCE(!vv || vv->loaded))
 		return;
-	spin_lock(&vcpus_lock);
+	vm = vv->vm;
+	mutex_lock(&vpmu_vms_lock);
 	hash_del_rcu(&vv->node);
-	spin_unlock(&vcpus_lock);
+	list_del(&vv->sibling);
+	if (!--vm->nr) {
+		list_del(&vm->node);
+		kfree(vm);
+	}
+	mutex_unlock(&vpmu_vms_lock);
 	/* Lookups of other vCPUs may be looking at it. */
 	synchronize_rcu();
 	kfree(vv);

@@ -7,19 +7,26 @@
  *  - switch.c  puts running counters on physical ones, and back;
  *  - pmi.c     overflow: NMI, then the guest's interrupt;
  *  - emul.c    VM entries and instructions completed by KVM;
- *  - stats.c   figures for people and tests.
+ *  - vtsc.c    a TSC that stands still while the vCPU is descheduled;
+ *  - chardev.c figures and settings for the host's tools;
+ *  - trace.h   tracepoints.
  *
- * Locking.  A vCPU's object is touched by one task at a time: KVM holds the
- * vcpu->mutex or is creating or destroying the vCPU.  Interrupts are off
- * wherever physical counters or their bookkeeping change, as host perf starts
- * events from interrupts (switch_evict()).  The NMI handler changes nothing
- * of it: it reads counters, acknowledges and requests.
+ * Locking.  vpmu_vms_lock, a mutex, protects the lists of VMs and of their
+ * vCPUs, and settings.  A vCPU's counters are touched by one task at a time:
+ * KVM holds the vcpu->mutex or is creating or destroying the vCPU.  Interrupts
+ * are off wherever physical counters or their bookkeeping change, as host perf
+ * starts events from interrupts (switch_evict()) and tools read counters by
+ * one (switch_refresh()).  The NMI handler changes nothing of it: it reads
+ * counters, acknowledges and requests.
  */
 #ifndef VPMU_VPMU_H
 #define VPMU_VPMU_H
 
 #include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <asm/ibt.h>
 
 #include "count.h"
 #include "guest/guest.h"
@@ -28,53 +35,115 @@
 #define VPMU_NO_SLOT	(-1)
 
 /**
+ * struct vpmu_vm - a VM that has a vCPU of ours
+ * @kvm: KVM's VM
+ * @id: its number for userspace, never used twice
+ * @freeze: KVM_VPMU_FREEZE_... (uapi)
+ * @tsc: KVM_VPMU_TSC_...
+ * @node: in the list of all
+ * @vcpus: its vCPUs, in the order of their creation
+ * @nr: how many
+ */
+struct vpmu_vm {
+	struct kvm *kvm;
+	u64 id;
+	u32 freeze;
+	u32 tsc;
+	struct list_head node;
+	struct list_head vcpus;
+	unsigned int nr;
+};
+
+/**
  * struct vpmu_counter - where a guest counter is now
  * @count: the arithmetic; meaningful while on a physical counter
  * @slot: the physical counter, or VPMU_NO_SLOT
  * @borrows: runs, but found no free physical counter; it borrows one of
  *	host perf's while the vCPU is in guest mode
+ * @in_host: counts while KVM works for the vCPU, too
  * @overflowed: the NMI handler saw it overflow since the last
  *	synchronization
+ * @since: TSC when it was started
+ * @enabled: ticks that it was started for, up to the last stop
+ * @running: ticks of these that it was on a physical counter
  */
 struct vpmu_counter {
 	struct vpmu_count count;
 	int slot;
 	bool borrows;
+	bool in_host;
 	bool overflowed;
+	u64 since;
+	u64 enabled;
+	u64 running;
+};
+
+/* Bits of vpmu_hot.slow */
+#define VPMU_SLOW_ALWAYS	BIT(0)	/* this hardware doesn't count VM entries */
+#define VPMU_SLOW_BORROWS	BIT(1)	/* some counter borrows a physical one */
+#define VPMU_SLOW_ARMED		BIT(2)	/* counters were armed since the last entry */
+
+/**
+ * struct vpmu_hot - what each VM exit touches; stubs.S knows it (hook/hot.h)
+ * @vcpu: KVM's vCPU
+ * @slow: VPMU_SLOW_...; why the short way isn't enough, 0 usually
+ * @owed: mask of the classes in which KVM completed one event for the guest
+ *	since the last entry, which is not in the tally yet
+ * @emulated: instructions that KVM completed while counters ran
+ */
+struct vpmu_hot {
+	struct kvm_vcpu *vcpu;
+	u32 slow;
+	u32 owed;
+	u64 emulated;
 };
 
 /**
  * struct vpmu_vcpu - what we know of a vCPU
- * @vcpu: KVM's vCPU
+ * @hot: see there
+ * @tally: what hardware counted and the guest didn't do; see count.h
+ * @vm: its VM
+ * @sibling: in the VM's list
  * @node: in the table of all (vcpu.c)
  * @guest: the registers that the guest sees
+ * @denied: mask of counters that KVM_SET_PMU_EVENT_FILTER keeps still
+ * @freeze: the freeze mode that counters were started in
  * @counter: where its counters run
- * @tally: VM entries and emulated events; see count.h
  * @loaded: between vcpu_load and vcpu_put
  * @placed: how many counters are on physical ones
+ * @placed_in_host: how many of these count in host mode, too
  * @borrowing: how many counters borrow one for each stay in guest mode
- * @check_level: the level that the coming entry was assumed to have when
- *	counters were armed, or -1 once an entry has passed
- * @stats: figures since the vCPU was created
+ * @armed_level: the level that the coming entry was assumed to have when
+ *	counters were armed
+ * @stats: figures since the vCPU was created, as in struct kvm_vpmu_vcpu
  */
 struct vpmu_vcpu {
-	struct kvm_vcpu *vcpu;
+	struct vpmu_hot hot;
+	struct vpmu_tally tally;
+	struct vpmu_vm *vm;
+	struct list_head sibling;
 	struct hlist_node node;
 	struct guest_pmu guest;
+	u64 denied;
+	u32 freeze;
 	struct vpmu_counter counter[VPMU_MAX_COUNTERS];
-	struct vpmu_tally tally;
 	bool loaded;
 	unsigned int placed;
+	unsigned int placed_in_host;
 	unsigned int borrowing;
-	int check_level;
+	int armed_level;
 	struct {
-		u64 overflows;		/* guest counters that went over their top */
-		u64 pmis;		/* interrupts requested for them */
-		u64 early;		/* NMIs before the guest's overflow */
-		u64 emulated;		/* instructions completed by KVM */
-		u64 evicted;		/* counters that host perf took */
-		u64 borrowed;		/* entries times counters lent by host perf */
-		u64 anomalies;		/* entries that hardware didn't count */
+		u64 overflows;
+		u64 pmis;
+		u64 early;
+		u64 reads;
+		u64 writes;
+		u64 rdpmcs;
+		u64 evicted;
+		u64 borrowed;
+		u64 gaps;
+		u64 anomalies;
+		u64 descheduled_tsc;
 	} stats;
 };
 
@@ -84,10 +153,12 @@ struct vpmu_vcpu {
  * @owner: which guest counter a physical one runs, or VPMU_NO_SLOT
  * @saved: what host perf had on a counter that is lent
  * @lent: mask of them
+ * @lent_since: TSC when they were
  * @seen: the guest's last physical value on a counter that the NMI handler
  *	gave back
  * @late_nmi: until when (jiffies) an NMI that finds no overflow is taken as
  *	that of an overflow which was noticed before its NMI came; 0 for none
+ * @paused: what hw_ops.pause() returned, while an NMI is handled
  */
 struct vpmu_cpu {
 	struct vpmu_vcpu *vv;
@@ -95,28 +166,38 @@ struct vpmu_cpu {
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;
+	u64 lent_since;
 	unsigned long late_nmi;
+	u64 paused;
 };
 
 DECLARE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
+
+/* The loaded vCPU if counters of it run, else NULL */
+DECLARE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);
+
 extern const struct hw_ops *vpmu_hw;
 
 /* vcpu.c */
+extern struct mutex vpmu_vms_lock;
+extern struct list_head vpmu_vms;	/* under vpmu_vms_lock, oldest first */
+
 struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu);
 int vpmu_attach(struct kvm_vcpu *vcpu);
 void vpmu_detach(struct kvm_vcpu *vcpu);
 void vpmu_refresh(struct vpmu_vcpu *vv);
-void vpmu_for_each(void (*fn)(struct vpmu_vcpu *vv, void *arg), void *arg);
 
 /* access.c: 0, or 1 for #GP, as KVM's own functions return it */
 bool access_valid(struct vpmu_vcpu *vv, u32 msr);
-int access_read(struct vpmu_vcpu *vv, u32 msr, u64 *data);
+int access_read(struct vpmu_vcpu *vv, u32 msr, u64 *data, bool host_initiated);
 int access_write(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_initiated);
 int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data);
+u64 access_denied(struct vpmu_vcpu *vv);
 
 /* emul.c */
-void emul_entry(struct vpmu_vcpu *vv);
+bool __noendbr emul_entry(struct vpmu_vcpu *vv);
 void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class);
+void emul_settle(struct vpmu_vcpu *vv);
 
 /* switch.c */
 void switch_init(void);
@@ -131,6 +212,8 @@ int switch_next_entry(struct vpmu_vcpu *vv, unsigned int i);
 void switch_evict(unsigned int slot);
 void switch_borrow(struct vpmu_vcpu *vv);
 void switch_give_back(struct vpmu_vcpu *vv);
+void switch_reconsider(struct vpmu_vcpu *vv);
+void switch_refresh(struct vpmu_vcpu *vv);
 
 /* pmi.c */
 int pmi_init(void);
@@ -140,8 +223,12 @@ void pmi_handle(struct vpmu_vcpu *vv);
 void pmi_before_halt(struct vpmu_vcpu *vv);
 void pmi_give_back(struct vpmu_cpu *pc);
 
-/* stats.c */
-void stats_init(void);
-void stats_exit(void);
+/* vtsc.c */
+int vtsc_set(struct vpmu_vm *vm, u32 tsc);
+u64 vtsc_load(struct vpmu_vcpu *vv);
+
+/* chardev.c */
+int chardev_init(void);
+void chardev_exit(void);
 
 #endif

@@ -2,10 +2,15 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/kprobes.h>
+#include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/perf_event.h>
 #include <linux/utsname.h>
+#include <asm/perf_event.h>
+#include <asm/tsc.h>
 
 #include "compat.h"
+#include "cpu.h"
 
 /* So that a test can see what happens on a kernel that nobody has looked at. */
 #ifndef COMPAT_KERNEL
@@ -13,10 +18,21 @@
 #endif
 
 DEFINE_STATIC_CALL_NULL(compat_get_cpl, compat_proto_get_cpl);
-DEFINE_STATIC_CALL_NULL(find_cpuid, compat_proto_find_cpuid);
 DEFINE_STATIC_CALL_NULL(module_address, compat_proto_module_address);
+DEFINE_STATIC_CALL_NULL(lookup_name, compat_proto_kallsyms);
+DEFINE_STATIC_CALL_NULL(get_capability, perf_get_x86_pmu_capability);
+
+DEFINE_STATIC_CALL_NULL(deliver_pmi, compat_proto_init);
+DEFINE_STATIC_CALL_NULL(file_is_vm, compat_proto_file_is_kvm);
 
 static struct module *vendor_module;
+
+/* The beginning of struct cpu_hw_events in arch/x86/events/perf_event.h */
+struct host_events {
+	struct perf_event *by_slot[X86_PMC_IDX_MAX];
+};
+
+static struct host_events __percpu *host_events;
 
 unsigned long compat_resolve(const char *symbol)
 {
@@ -43,42 +59,31 @@ static unsigned long require(const char *symbol)
 static bool version_known(void)
 {
 	switch (COMPAT_KERNEL >> 8) {
+	case KERNEL_VERSION(6, 1, 0) >> 8:
 	case KERNEL_VERSION(6, 12, 0) >> 8:
+	case KERNEL_VERSION(7, 2, 0) >> 8:
 		return true;
 	default:
 		return false;
 	}
 }
 
-int compat_init(void)
+/* KVM's own way to give guests physical counters, from 7.0 on; then all of them are taken. */
+static bool mediated(void)
 {
-	unsigned long cpl, cpuid, address;
+	const bool *on = (const bool *)static_call(lookup_name)("kvm:enable_mediated_pmu");
 
-	if (!version_known()) {
-		pr_err("kernel %s is not supported, only 6.12 is\n",
-		       init_utsname()->release);
-		return -EOPNOTSUPP;
-	}
+	return on && *on;
+}
 
-	cpl = require("svm_get_cpl");
-	if (!cpl)
-		return -ENOENT;
-	cpuid = require("kvm_find_cpuid_entry");
-	if (!cpuid)
-		return -ENOENT;
-	address = require("__module_address");
-	if (!address)
-		return -ENOENT;
-	static_call_update(compat_get_cpl, (void *)cpl);
-	static_call_update(find_cpuid, (void *)cpuid);
-	static_call_update(module_address, (void *)address);
-
-	/*
-	 * The vendor module must not be replaced by another load of it, whose
-	 * functions would not be hooked.  It holds kvm itself.
-	 */
+/*
+ * The vendor module must not be replaced by another load of it, whose
+ * functions would not be hooked.  It holds kvm itself.
+ */
+static int pin_vendor_module(unsigned long address)
+{
 	preempt_disable();
-	vendor_module = static_call(module_address)(cpl);
+	vendor_module = static_call(module_address)(address);
 	if (vendor_module && !try_module_get(vendor_module))
 		vendor_module = NULL;
 	preempt_enable();
@@ -89,27 +94,92 @@ int compat_init(void)
 	return 0;
 }
 
+int compat_init(void)
+{
+	unsigned long cpl, address, lookup, is_kvm, deliver;
+
+	if (!version_known()) {
+		pr_err("kernel %s is not supported, only 6.1, 6.12 and 7.2 are\n",
+		       init_utsname()->release);
+		return -EOPNOTSUPP;
+	}
+
+	cpl = require("svm_get_cpl");
+	if (!cpl)
+		return -ENOENT;
+	address = require("__module_address");
+	if (!address)
+		return -ENOENT;
+	lookup = require("kallsyms_lookup_name");
+	if (!lookup)
+		return -ENOENT;
+	is_kvm = require("file_is_kvm");
+	if (!is_kvm)
+		return -ENOENT;
+	deliver = require("kvm_pmu_deliver_pmi");
+	if (!deliver)
+		return -ENOENT;
+	static_call_update(deliver_pmi, (void *)deliver);
+	static_call_update(compat_get_cpl, (void *)cpl);
+	static_call_update(file_is_vm, (void *)is_kvm);
+	static_call_update(module_address, (void *)address);
+	static_call_update(lookup_name, (void *)lookup);
+
+	host_events = (struct host_events __percpu *)static_call(lookup_name)("cpu_hw_events");
+	if (!host_events)
+		pr_info("cpu_hw_events not found: host events won't tell when they lend a counter\n");
+
+	if (mediated()) {
+		pr_err("KVM's own mediated vPMU is on; load kvm_amd with enable_mediated_pmu=0 to use this one\n");
+		return -EBUSY;
+	}
+	return pin_vendor_module(cpl);
+}
+
 void compat_exit(void)
 {
 	module_put(vendor_module);
 }
 
+unsigned int compat_perf_counters(void)
+{
+	/* Exported, but from 6.18 on to KVM's modules only. */
+	unsigned long address = compat_resolve("perf_get_x86_pmu_capability");
+	struct x86_pmu_capability cap = { };
+
+	if (!address)
+		return 0;
+	static_call_update(get_capability, (void *)address);
+	static_call(get_capability)(&cap);
+	return cap.num_counters_gp;
+}
+
+static const struct kvm_cpuid_entry2 *find_cpuid(struct kvm_vcpu *vcpu, u32 function)
+{
+	int i;
+
+	for (i = 0; i < vcpu->arch.cpuid_nent; i++)
+		if (vcpu->arch.cpuid_entries[i].function == function)
+			return &vcpu->arch.cpuid_entries[i];
+	return NULL;
+}
+
 /* CPUID bits: AMD APM vol. 3, appendix E, functions 8000_0001h and 8000_0022h. */
 enum guest_set compat_guest_set(struct kvm_vcpu *vcpu, unsigned int *nr)
 {
-	struct kvm_cpuid_entry2 *entry;
+	const struct kvm_cpuid_entry2 *entry;
 
 	*nr = 0;
 	/* KVM's own verdict covers its module parameter and KVM_PMU_CAP_DISABLE. */
 	if (!vcpu->arch.pmu.version)
 		return GUEST_NONE;
 
-	entry = static_call(find_cpuid)(vcpu, 0x80000022);
+	entry = find_cpuid(vcpu, 0x80000022);
 	if (entry && (entry->eax & BIT(0))) {
 		*nr = entry->ebx & 0xf;
 		return *nr ? GUEST_AMD_V2 : GUEST_NONE;
 	}
-	entry = static_call(find_cpuid)(vcpu, 0x80000001);
+	entry = find_cpuid(vcpu, 0x80000001);
 	if (entry && (entry->ecx & BIT(23))) {
 		*nr = 6;
 		return GUEST_AMD_CORE;
@@ -118,7 +188,121 @@ enum guest_set compat_guest_set(struct kvm_vcpu *vcpu, unsigned int *nr)
 	return GUEST_AMD_LEGACY;
 }
 
-enum vpmu_class compat_event_class(u64 event)
+void compat_deliver_pmi(struct kvm_vcpu *vcpu)
 {
-	return guest_event_class(event);
+	static_call(deliver_pmi)(vcpu);
+}
+
+bool compat_file_is_vm(struct file *file)
+{
+	return static_call(file_is_vm)(file);
+}
+
+/*
+ * perf adds up a running event's time as it goes, so less than nothing may be
+ * there for a while.
+ */
+void compat_host_event_paused(unsigned int slot, u64 ticks)
+{
+	struct perf_event *event;
+
+	if (!host_events)
+		return;
+	event = this_cpu_ptr(host_events)->by_slot[slot];
+	if (event)
+		event->total_time_running -= mul_u64_u32_div(ticks, NSEC_PER_MSEC, tsc_khz);
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+
+/* check_pmu_event_filter() of arch/x86/kvm/pmu.c */
+static bool filter_allows(struct kvm *kvm, u64 select)
+{
+	const struct kvm_pmu_event_filter *filter =
+		srcu_dereference(kvm->arch.pmu_event_filter, &kvm->srcu);
+	bool listed = false;
+	u32 i;
+
+	if (!filter)
+		return true;
+	for (i = 0; i < filter->nevents && !listed; i++)
+		listed = filter->events[i] == (select & AMD64_RAW_EVENT_MASK_NB);
+	return listed == (filter->action == KVM_PMU_EVENT_ALLOW);
+}
+
+int compat_direct_enable(struct compat_direct *direct)
+{
+	return register_ftrace_direct(direct->ip, direct->stub);
+}
+
+void compat_direct_disable(struct compat_direct *direct)
+{
+	unregister_ftrace_direct(direct->ip, direct->stub);
+}
+
+#else
+
+static bool lists(const u64 *entries, u32 nr, u64 select)
+{
+	u64 unit_mask = select & ARCH_PERFMON_EVENTSEL_UMASK;
+	u32 i;
+
+	for (i = 0; i < nr; i++) {
+		u64 mask = entries[i] >> (KVM_PMU_MASKED_ENTRY_UMASK_MASK_SHIFT - 8);
+		u64 match = entries[i] & KVM_PMU_MASKED_ENTRY_UMASK_MATCH;
+
+		if (!((entries[i] ^ select) & AMD64_EVENTSEL_EVENT) &&
+		    (unit_mask & mask) == match)
+			return true;
+	}
+	return false;
+}
+
+/* is_gp_event_allowed() of arch/x86/kvm/pmu.c; KVM has made all entries masked ones. */
+static bool filter_allows(struct kvm *kvm, u64 select)
+{
+	const struct kvm_x86_pmu_event_filter *filter =
+		srcu_dereference(kvm->arch.pmu_event_filter, &kvm->srcu);
+	bool listed;
+
+	if (!filter)
+		return true;
+	listed = lists(filter->includes, filter->nr_includes, select) &&
+		 !lists(filter->excludes, filter->nr_excludes, select);
+	return listed == (filter->action == KVM_PMU_EVENT_ALLOW);
+}
+
+int compat_direct_enable(struct compat_direct *direct)
+{
+	int err;
+
+	err = ftrace_set_filter_ip(&direct->ops, direct->ip, 0, 1);
+	if (err)
+		return err;
+	err = register_ftrace_direct(&direct->ops, direct->stub);
+	if (err)
+		ftrace_free_filter(&direct->ops);
+	return err;
+}
+
+void compat_direct_disable(struct compat_direct *direct)
+{
+	unregister_ftrace_direct(&direct->ops, direct->stub, true);
+}
+
+#endif
+
+bool compat_event_allowed(struct kvm_vcpu *vcpu, u64 select)
+{
+	struct kvm *kvm = vcpu->kvm;
+	bool allowed;
+	int idx;
+
+	if (!rcu_access_pointer(kvm->arch.pmu_event_filter))
+		return true;
+
+	idx = srcu_read_lock(&kvm->srcu);
+	allowed = filter_allows(kvm, select);
+	srcu_read_unlock(&kvm->srcu, idx);
+	return allowed;
 }

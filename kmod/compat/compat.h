@@ -12,6 +12,7 @@
 #include <linux/version.h>
 
 #include "../guest/guest.h"
+#include "retired.h"
 
 /**
  * compat_init() - find what this module needs of the running kernel
@@ -19,7 +20,7 @@
  * Pins the KVM vendor module.
  *
  * Return: 0; -EOPNOTSUPP for a kernel version that we don't know, -ENOENT if
- * a symbol is missing; with a message.
+ * a symbol is missing, -EBUSY if KVM's own mediated vPMU is on; with a message.
  */
 int compat_init(void);
 void compat_exit(void);
@@ -37,8 +38,21 @@ unsigned long compat_resolve(const char *symbol);
 /* The register set and number of counters that the guest's CPUID offers. */
 enum guest_set compat_guest_set(struct kvm_vcpu *vcpu, unsigned int *nr);
 
-/* The class of the event that kvm_pmu_trigger_event() is called for. */
-enum vpmu_class compat_event_class(u64 event);
+/* Does the VM's KVM_SET_PMU_EVENT_FILTER let this event select count? */
+bool compat_event_allowed(struct kvm_vcpu *vcpu, u64 select);
+
+/* Deliver the guest's PMU interrupt by its local APIC, as KVM_REQ_PMI does it at a VM entry. */
+void compat_deliver_pmi(struct kvm_vcpu *vcpu);
+
+/* Is this the file of a VM (KVM_CREATE_VM)?  If so, private_data is its struct kvm. */
+bool compat_file_is_vm(struct file *file);
+
+/*
+ * Host perf's event on physical counter @slot of this CPU didn't run for
+ * @ticks of the TSC: let its "time running" say so.  Interrupts are off, and no
+ * NMI can come.
+ */
+void compat_host_event_paused(unsigned int slot, u64 ticks);
 
 /* Prototypes of hooked functions, for static calls to them. */
 void compat_proto_init(struct kvm_vcpu *vcpu);
@@ -49,8 +63,9 @@ int compat_proto_rdpmc(struct kvm_vcpu *vcpu, unsigned int index, u64 *data);
 fastpath_t compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 void compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
 int compat_proto_get_cpl(struct kvm_vcpu *vcpu);
-struct kvm_cpuid_entry2 *compat_proto_find_cpuid(struct kvm_vcpu *vcpu, u32 function);
 struct module *compat_proto_module_address(unsigned long address);
+unsigned long compat_proto_kallsyms(const char *name);
+bool compat_proto_file_is_kvm(struct file *file);
 
 DECLARE_STATIC_CALL(compat_get_cpl, compat_proto_get_cpl);
 
@@ -60,9 +75,49 @@ static inline int compat_get_cpl(struct kvm_vcpu *vcpu)
 	return static_call(compat_get_cpl)(vcpu);
 }
 
+/*
+ * What an ftrace handler does: the traced function's first argument, and going
+ * on elsewhere.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+static inline void *compat_ftrace_argument(struct ftrace_regs *fregs)
+{
+	return (void *)fregs->regs.di;
+}
+
+static inline void compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
+{
+	ftrace_instruction_pointer_set(fregs, ip);
+}
+#else
+static inline void *compat_ftrace_argument(struct ftrace_regs *fregs)
+{
+	return (void *)ftrace_regs_get_argument(fregs, 0);
+}
+
 static inline void compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
 {
 	ftrace_regs_set_instruction_pointer(fregs, ip);
 }
+#endif
+
+/**
+ * struct compat_direct - a function whose fentry calls a stub of ours
+ * @ip: the function, as compat_resolve() found it
+ * @stub: the stub, which keeps all registers of the function's arguments
+ */
+struct compat_direct {
+	unsigned long ip;
+	unsigned long stub;
+	/* private: what ftrace wants for it; unused up to 6.1 */
+	struct ftrace_ops ops;
+};
+
+/*
+ * Start and stop it.  After compat_direct_disable() the stub isn't entered any
+ * more, but tasks may still be in it, until synchronize_rcu_tasks().
+ */
+int compat_direct_enable(struct compat_direct *direct);
+void compat_direct_disable(struct compat_direct *direct);
 
 #endif

@@ -131,16 +131,39 @@ bool guest_interrupts(const struct guest_pmu *pmu, unsigned int i)
 	return pmu->select[i] & SELECT_INT;
 }
 
-enum vpmu_class guest_event_class(u64 select)
+/*
+ * PPR for family 19h, "Core Performance Monitor Counters"; BKDG for family
+ * 10h, "Performance Counter Events", for the legacy set.  Events of retired
+ * branches in all flavours are here, mispredicted ones too: those are counted
+ * when the branch retires.
+ */
+static bool retirement_event(const struct guest_pmu *pmu, u64 event)
 {
-	switch (select & SELECT_EVENT) {
-	case EVENT_INSTRUCTIONS:
-		return VPMU_INSTRUCTION;
-	case EVENT_BRANCHES:
-		return VPMU_BRANCH;
-	default:
-		return VPMU_SPECULATIVE;
+	switch (event & 0xff) {
+	case 0xc0 ... 0xcc:
+		/* 0x1c0... are unassigned, or more of the same. */
+		return event == (event & 0xff) || pmu->set != GUEST_AMD_LEGACY;
 	}
+	switch (event) {
+	case 0x003:	/* floating-point operations */
+	case 0x0d1:	/* conditional branches; dispatch stalls before family 17h */
+		return true;
+	case 0x005:	/* serializing operations */
+	case 0x008:	/* floating-point operations by width, by type, packed */
+	case 0x00a ... 0x00d:
+	case 0x1d0:	/* fused instructions */
+		return pmu->set != GUEST_AMD_LEGACY;
+	}
+	return false;
+}
+
+bool guest_speculative(const struct guest_pmu *pmu, unsigned int i)
+{
+	u64 select = pmu->select[i];
+	u64 event = (select & 0xff) | ((select & SELECT_EVENT) >> 24 & 0xf00);
+
+	/* With INV it counts the cycles in which little of it happened. */
+	return (select & SELECT_INV) || !retirement_event(pmu, event);
 }
 
 enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i)
@@ -153,8 +176,16 @@ enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i)
 	 * is not one more or less count.
 	 */
 	if ((select & SELECT_INV) || (select & SELECT_CMASK) > BIT_ULL(24))
-		return VPMU_SPECULATIVE;
-	return guest_event_class(select);
+		return VPMU_OTHER;
+
+	switch (select & SELECT_EVENT) {
+	case EVENT_INSTRUCTIONS:
+		return VPMU_INSTRUCTION;
+	case EVENT_BRANCHES:
+		return VPMU_BRANCH;
+	default:
+		return VPMU_OTHER;
+	}
 }
 
 unsigned int guest_filter(const struct guest_pmu *pmu, unsigned int i)

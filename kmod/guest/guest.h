@@ -77,7 +77,11 @@ bool guest_interrupts(const struct guest_pmu *pmu, unsigned int i);
 enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i);
 unsigned int guest_filter(const struct guest_pmu *pmu, unsigned int i);
 
-/* The class of a bare event select code. */
-enum vpmu_class guest_event_class(u64 select);
+/*
+ * Does counter @i count what the CPU does (cycles, cache misses...) rather than
+ * what the guest's program did (retired instructions, branches...)?  The
+ * former goes on while KVM works for the guest, in freeze mode "hybrid".
+ */
+bool guest_speculative(const struct guest_pmu *pmu, unsigned int i);
 
 #endif

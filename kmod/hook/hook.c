@@ -3,8 +3,8 @@
 
 #include <linux/ftrace.h>
 #include <linux/printk.h>
+#include <linux/rcupdate.h>
 
-#include "../compat/compat.h"
 #include "hook.h"
 
 static struct hook *hooks;
@@ -18,7 +18,7 @@ static void notrace enter(unsigned long ip, unsigned long parent_ip,
 	for (i = 0; i < nr_hooks; i++) {
 		if (hooks[i].ip != ip)
 			continue;
-		if (hooks[i].when((void *)ftrace_regs_get_argument(fregs, 0)))
+		if (hooks[i].when(compat_ftrace_argument(fregs)))
 			compat_ftrace_set_ip(fregs, (unsigned long)hooks[i].handler);
 		return;
 	}
@@ -48,7 +48,7 @@ static void blame(int err)
 	unsigned int i;
 
 	for (i = 0; i < nr_hooks && !symbol; i++) {
-		if (!hooks[i].handler || !hooks[i].ip)
+		if (!hooks[i].handler || hooks[i].stub || !hooks[i].ip)
 			continue;
 		if (ftrace_set_filter_ip(&one, hooks[i].ip, 0, 1) ||
 		    register_ftrace_function(&one))
@@ -68,18 +68,48 @@ static void blame(int err)
 static int resolve(struct hook *hook)
 {
 	hook->ip = compat_resolve(hook->symbol);
-	if (hook->ip) {
-		if (hook->bind)
-			hook->bind((void *)(hook->ip + MCOUNT_INSN_SIZE));
-		return ftrace_set_filter_ip(hook->handler ? &redirecting : &watching,
-					    hook->ip, 0, 0);
+	if (!hook->ip) {
+		if (hook->without) {
+			pr_info("%s not found: %s\n", hook->symbol, hook->without);
+			return 0;
+		}
+		pr_err("%s not found in this kernel (is kvm_amd loaded?)\n", hook->symbol);
+		return -ENOENT;
 	}
-	if (hook->without) {
-		pr_info("%s not found: %s\n", hook->symbol, hook->without);
+	if (hook->bind)
+		hook->bind((void *)(hook->ip + MCOUNT_INSN_SIZE));
+	if (hook->stub)
 		return 0;
+	return ftrace_set_filter_ip(hook->handler ? &redirecting : &watching, hook->ip,
+				    0, 0);
+}
+
+static int enable_stub(struct hook *hook)
+{
+	int err;
+
+	if (!hook->stub || !hook->ip)
+		return 0;
+	hook->direct.ip = hook->ip;
+	hook->direct.stub = (unsigned long)hook->stub;
+	err = compat_direct_enable(&hook->direct);
+	if (err == -EBUSY)
+		pr_err("%s is taken by another module or livepatch\n", hook->symbol);
+	else if (err)
+		pr_err("%s can't be hooked: error %d\n", hook->symbol, err);
+	hook->direct_enabled = !err;
+	return err;
+}
+
+static void disable_stubs(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_hooks; i++) {
+		if (hooks[i].direct_enabled)
+			compat_direct_disable(&hooks[i].direct);
+		hooks[i].direct_enabled = false;
 	}
-	pr_err("%s not found in this kernel (is kvm_amd loaded?)\n", hook->symbol);
-	return -ENOENT;
 }
 
 int hooks_enable(struct hook *table, unsigned int nr)
@@ -106,6 +136,13 @@ int hooks_enable(struct hook *table, unsigned int nr)
 		blame(err);
 		goto free;
 	}
+	for (i = 0; i < nr; i++) {
+		err = enable_stub(&table[i]);
+		if (err) {
+			hooks_disable();
+			return err;
+		}
+	}
 	return 0;
 
 free:
@@ -116,8 +153,11 @@ free:
 
 void hooks_disable(void)
 {
+	disable_stubs();
 	unregister_ftrace_function(&redirecting);
 	unregister_ftrace_function(&watching);
 	ftrace_free_filter(&redirecting);
 	ftrace_free_filter(&watching);
+	/* A task may have been preempted in a stub, or in what it calls. */
+	synchronize_rcu_tasks();
 }

@@ -13,12 +13,16 @@
 
 #include <linux/types.h>
 
+#include "../compat/compat.h"
+
 /**
  * struct hook - one function that we care about
  * @symbol: its name
  * @handler: goes in its place, with the same prototype; NULL to only watch
  * @when: called before the function runs, with its first argument; whether to
  *	redirect this call
+ * @stub: for the hottest functions, in place of the two above: what their
+ *	fentry calls (stubs.S)
  * @bind: points the static call for the original to its argument
  * @without: what doesn't work if the symbol is missing; NULL if we can't
  *	work at all then
@@ -27,11 +31,14 @@ struct hook {
 	const char *symbol;
 	void *handler;
 	bool (*when)(void *arg);
+	void (*stub)(void);
 	void (*bind)(void *original);
 	const char *without;
 
-	/* private: where it is hooked */
+	/* private: where it is hooked, and that it is */
 	unsigned long ip;
+	struct compat_direct direct;
+	bool direct_enabled;
 };
 
 /**
@@ -53,6 +60,17 @@ int hooks_enable(struct hook *table, unsigned int nr);
  * don't sleep have ended.
  */
 void hooks_disable(void);
+
+/* What stubs.S calls (table.c), besides emul_entry() */
+struct vpmu_vcpu;
+void vpmu_retired(struct vpmu_vcpu *vv, u32 owed);
+fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
+
+/* stubs.S: fentry calls them, C never does. */
+void stub_svm_vcpu_run(void);
+void stub_event_retired(void);
+void stub_instruction_retired(void);
+void stub_branch_retired(void);
 
 /* The hooks of this module. */
 extern struct hook vpmu_hooks[];

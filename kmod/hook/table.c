@@ -9,7 +9,9 @@
 
 #include "../compat/compat.h"
 #include "../vpmu.h"
+#include "../trace.h"
 #include "hook.h"
+#include "hot.h"
 
 /* Declare the way to a hooked function's original. */
 #define ORIGINAL(function, prototype)					\
@@ -18,6 +20,14 @@
 	{								\
 		static_call_update(original_##function, original);	\
 	}
+
+static_assert(offsetof(struct vpmu_vcpu, hot.vcpu) == HOT_VCPU);
+static_assert(offsetof(struct vpmu_vcpu, hot.slow) == HOT_SLOW);
+static_assert(offsetof(struct vpmu_vcpu, hot.owed) == HOT_OWED);
+static_assert(HOT_OWED == HOT_SLOW + 4);	/* stubs.S looks at both at once */
+static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
+static_assert(BIT(VPMU_INSTRUCTION) == HOT_OWED_INSTRUCTION);
+static_assert(BIT(VPMU_BRANCH) == HOT_OWED_BRANCH);
 
 static bool notrace is_ours(void *vcpu)
 {
@@ -91,7 +101,7 @@ static int vpmu_kvm_pmu_get_msr(struct kvm_vcpu *vcpu, struct msr_data *msr)
 
 	if (!has_pmu(vv))
 		return static_call(original_kvm_pmu_get_msr)(vcpu, msr);
-	return access_read(vv, msr->index, &msr->data);
+	return access_read(vv, msr->index, &msr->data, msr->host_initiated);
 }
 
 ORIGINAL(kvm_pmu_set_msr, compat_proto_msr);
@@ -109,8 +119,8 @@ static int vpmu_kvm_pmu_rdpmc(struct kvm_vcpu *vcpu, unsigned int index, u64 *da
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
 
-	/* An index that isn't a counter may be VMware's backdoor. */
-	if (!has_pmu(vv) || !guest_rdpmc_valid(&vv->guest, index))
+	/* VMware's backdoor (arch/x86/kvm/x86.h) is no counter. */
+	if (!has_pmu(vv) || (index >= 0x10000 && index <= 0x10002))
 		return static_call(original_kvm_pmu_rdpmc)(vcpu, index, data);
 	return access_rdpmc(vv, index, data);
 }
@@ -118,21 +128,29 @@ static int vpmu_kvm_pmu_rdpmc(struct kvm_vcpu *vcpu, unsigned int index, u64 *da
 ORIGINAL(kvm_pmu_handle_event, compat_proto_init);
 static void vpmu_kvm_pmu_handle_event(struct kvm_vcpu *vcpu)
 {
-	pmi_handle(vpmu_find(vcpu));
+	struct vpmu_vcpu *vv = vpmu_find(vcpu);
+
+	pmi_handle(vv);
+	switch_reconsider(vv);
 	/* KVM's own counters are off, but it may want to clear its requests. */
 	static_call(original_kvm_pmu_handle_event)(vcpu);
 }
 
-static void vpmu_kvm_pmu_trigger_event(struct kvm_vcpu *vcpu, u64 event)
+/* @owed: the class, as a bit of vpmu_hot.owed */
+void vpmu_retired(struct vpmu_vcpu *vv, u32 owed)
 {
-	emul_event(vpmu_find(vcpu), compat_event_class(event));
+	emul_event(vv, owed == HOT_OWED_INSTRUCTION ? VPMU_INSTRUCTION : VPMU_BRANCH);
 }
 
 ORIGINAL(kvm_arch_vcpu_load, compat_proto_load);
 static void vpmu_kvm_arch_vcpu_load(struct kvm_vcpu *vcpu, int cpu)
 {
+	struct vpmu_vcpu *vv = vpmu_find(vcpu);
+	u64 taken = vtsc_load(vv);
+
 	static_call(original_kvm_arch_vcpu_load)(vcpu, cpu);
-	switch_load(vpmu_find(vcpu));
+	switch_load(vv);
+	trace_vpmu_load(vv, taken);
 }
 
 ORIGINAL(kvm_arch_vcpu_put, compat_proto_init);
@@ -142,21 +160,13 @@ static void vpmu_kvm_arch_vcpu_put(struct kvm_vcpu *vcpu)
 	static_call(original_kvm_arch_vcpu_put)(vcpu);
 }
 
-/* Runs at each VM entry; only one that borrows counters is redirected. */
-static bool notrace enter_guest(void *vcpu)
+DEFINE_STATIC_CALL_NULL(original_svm_vcpu_run, compat_proto_run);
+static void bind_svm_vcpu_run(void *original)
 {
-	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
-
-	if (!vv)
-		return false;
-	if (vv->borrowing)
-		switch_borrow(vv);
-	emul_entry(vv);
-	return vv->borrowing;
+	static_call_update(original_svm_vcpu_run, original);
 }
 
-ORIGINAL(svm_vcpu_run, compat_proto_run);
-static fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
+fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 {
 	fastpath_t result = static_call(original_svm_vcpu_run)(vcpu, flags);
 
@@ -169,7 +179,7 @@ static bool notrace guest_halts(void *vcpu)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
-	if (vv && vv->vcpu == vcpu && vv->placed)
+	if (vv && vv->hot.vcpu == vcpu && vv->placed)
 		pmi_before_halt(vv);
 	return false;
 }
@@ -194,15 +204,24 @@ static bool notrace host_starts_event(void *arg)
 struct hook vpmu_hooks[] = {
 	{
 		.symbol = "svm_vcpu_run",
-		.handler = vpmu_svm_vcpu_run,
-		.when = enter_guest,
+		.stub = stub_svm_vcpu_run,
 		.bind = bind_svm_vcpu_run,
 	},
+#ifdef COMPAT_RETIRED_INSTRUCTION_ID
 	{
 		.symbol = "kvm_pmu_trigger_event",
-		.handler = vpmu_kvm_pmu_trigger_event,
-		.when = is_ours,
+		.stub = stub_event_retired,
 	},
+#else
+	{
+		.symbol = "kvm_pmu_instruction_retired",
+		.stub = stub_instruction_retired,
+	},
+	{
+		.symbol = "kvm_pmu_branch_retired",
+		.stub = stub_branch_retired,
+	},
+#endif
 	REDIRECT(kvm_arch_vcpu_load),
 	REDIRECT(kvm_arch_vcpu_put),
 	{

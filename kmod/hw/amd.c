@@ -9,12 +9,11 @@
 #include <linux/bits.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
-#include <linux/perf_event.h>
 #include <linux/percpu.h>
-#include <asm/msr.h>
 #include <asm/perf_event.h>
 #include <asm/processor.h>
 
+#include "../compat/cpu.h"
 #include "../count.h"
 #include "hw.h"
 
@@ -31,17 +30,14 @@ static u64 global_mask;		/* 0 without PerfMonV2 */
 
 static u64 hw_rdmsr(u32 msr)
 {
-	u64 value;
-
 	this_cpu_inc(accesses.rdmsr);
-	rdmsrl(msr, value);
-	return value;
+	return compat_rdmsr(msr);
 }
 
 static void hw_wrmsr(u32 msr, u64 value)
 {
 	this_cpu_inc(accesses.wrmsr);
-	wrmsrl(msr, value);
+	compat_wrmsr(msr, value);
 }
 
 struct hw_accesses hw_accesses(void)
@@ -66,25 +62,27 @@ static bool amd_in_use(unsigned int i)
 
 static u64 amd_read(unsigned int i)
 {
-	u64 value;
-
 	this_cpu_inc(accesses.rdpmc);
-	rdpmcl(i, value);
-	return value & VPMU_COUNTER_MASK;
+	return compat_rdpmc(i) & VPMU_COUNTER_MASK;
 }
 
-static void amd_start(unsigned int i, u64 select, u64 value)
+static void amd_write(unsigned int i, u64 value)
 {
 	hw_wrmsr(counter_base + i * stride, value);
-	hw_wrmsr(select_base + i * stride,
-		 (select & ~AMD64_EVENTSEL_HOSTONLY) | AMD64_EVENTSEL_GUESTONLY |
-		 ARCH_PERFMON_EVENTSEL_ENABLE);
+}
+
+static void amd_start(unsigned int i, u64 select, bool in_host)
+{
+	/* Neither bit set counts in both modes. */
+	select &= ~(AMD64_EVENTSEL_HOSTONLY | AMD64_EVENTSEL_GUESTONLY);
+	if (!in_host)
+		select |= AMD64_EVENTSEL_GUESTONLY;
+	hw_wrmsr(select_base + i * stride, select | ARCH_PERFMON_EVENTSEL_ENABLE);
 
 	/*
 	 * Host perf sets all bits of global control while it has events on a
-	 * CPU and clears them around its own changes, in host mode, where our
-	 * counters don't count anyway.  On a CPU where it never had an event
-	 * they are still clear.
+	 * CPU and clears them around its own changes.  On a CPU where it never
+	 * had an event they are still clear.
 	 */
 	if (global_mask) {
 		u64 control = hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
@@ -94,9 +92,9 @@ static void amd_start(unsigned int i, u64 select, u64 value)
 	}
 }
 
-static void amd_rewrite(unsigned int i, u64 value)
+static void amd_halt(unsigned int i)
 {
-	hw_wrmsr(counter_base + i * stride, value);
+	hw_wrmsr(select_base + i * stride, 0);
 }
 
 static void amd_ack(u64 mask)
@@ -105,9 +103,8 @@ static void amd_ack(u64 mask)
 		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS_CLR, mask & global_mask);
 }
 
-static void amd_stop(unsigned int i)
+static void amd_clear(unsigned int i)
 {
-	hw_wrmsr(select_base + i * stride, 0);
 	/* Leave nothing of the guest behind. */
 	hw_wrmsr(counter_base + i * stride, 0);
 	/* Host perf warns of overflows on counters that it doesn't use. */
@@ -144,22 +141,43 @@ static void amd_release_nmis(void)
 	asm volatile("stgi" : : : "memory");
 }
 
+static u64 amd_pause(void)
+{
+	u64 control;
+
+	if (!global_mask)
+		return 0;
+	control = hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
+	if (control)
+		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, 0);
+	return control;
+}
+
+static void amd_resume(u64 paused)
+{
+	if (paused)
+		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, paused);
+}
+
 static struct hw_ops amd_ops = {
 	.in_use = amd_in_use,
 	.read = amd_read,
+	.write = amd_write,
 	.start = amd_start,
-	.rewrite = amd_rewrite,
-	.stop = amd_stop,
+	.halt = amd_halt,
+	.clear = amd_clear,
 	.ack = amd_ack,
 	.borrow = amd_borrow,
 	.give_back = amd_give_back,
 	.hold_nmis = amd_hold_nmis,
 	.release_nmis = amd_release_nmis,
+	.pause = amd_pause,
+	.resume = amd_resume,
 };
 
 const struct hw_ops *hw_amd_probe(void)
 {
-	struct x86_pmu_capability cap;
+	unsigned int nr;
 
 	if (!boot_cpu_has(X86_FEATURE_SVM)) {
 		pr_err("this CPU has no SVM; only AMD hosts are supported so far\n");
@@ -169,8 +187,8 @@ const struct hw_ops *hw_amd_probe(void)
 	 * The counters are shared with host perf, which has checked at boot
 	 * that they exist and work.
 	 */
-	perf_get_x86_pmu_capability(&cap);
-	if (!cap.num_counters_gp) {
+	nr = compat_perf_counters();
+	if (!nr) {
 		pr_err("this CPU has no PMU that Linux could use\n");
 		return NULL;
 	}
@@ -180,13 +198,13 @@ const struct hw_ops *hw_amd_probe(void)
 		counter_base = MSR_F15H_PERF_CTR;
 		stride = 2;
 		amd_ops.name = "AMD core counters";
-		amd_ops.nr = min(cap.num_counters_gp, VPMU_MAX_COUNTERS);
+		amd_ops.nr = min_t(unsigned int, nr, VPMU_MAX_COUNTERS);
 	} else {
 		select_base = MSR_K7_EVNTSEL0;
 		counter_base = MSR_K7_PERFCTR0;
 		stride = 1;
 		amd_ops.name = "AMD legacy counters";
-		amd_ops.nr = min(cap.num_counters_gp, AMD64_NUM_COUNTERS);
+		amd_ops.nr = min_t(unsigned int, nr, AMD64_NUM_COUNTERS);
 	}
 	if (boot_cpu_has(X86_FEATURE_PERFMON_V2)) {
 		amd_ops.name = "AMD PerfMonV2";

@@ -25,15 +25,18 @@ struct hw_saved {
  *	branch in guest context
  * @in_use: does somebody else (host perf) run counter @i?
  * @read: read counter @i (48 bits)
- * @start: load @value and count what the guest's event select @select says,
- *	in guest mode only
- * @rewrite: change the value of a counter that @start has started
- * @stop: stop counter @i and give it up
+ * @write: change the value of counter @i, which may be running
+ * @start: count what the guest's event select @select says, in guest mode and,
+ *	if @in_host, in host mode too
+ * @halt: stop counter @i; it keeps its value
+ * @clear: give up counter @i, which is halted
  * @ack: forget the overflow of the counters in @mask
  * @borrow: stop counter @i and remember what was on it
  * @give_back: stop counter @i and let what was on it go on
  * @hold_nmis: no NMI from here on, until @release_nmis or the VM exit
  * @release_nmis: the opposite
+ * @pause: no counter of this CPU counts until @resume, where the CPU has a
+ *	switch for all of them; returns what @resume wants
  */
 struct hw_ops {
 	const char *name;
@@ -41,14 +44,17 @@ struct hw_ops {
 	bool entry_counts;
 	bool (*in_use)(unsigned int i);
 	u64 (*read)(unsigned int i);
-	void (*start)(unsigned int i, u64 select, u64 value);
-	void (*rewrite)(unsigned int i, u64 value);
-	void (*stop)(unsigned int i);
+	void (*write)(unsigned int i, u64 value);
+	void (*start)(unsigned int i, u64 select, bool in_host);
+	void (*halt)(unsigned int i);
+	void (*clear)(unsigned int i);
 	void (*ack)(u64 mask);
 	void (*borrow)(unsigned int i, struct hw_saved *saved);
 	void (*give_back)(unsigned int i, const struct hw_saved *saved);
 	void (*hold_nmis)(void);
 	void (*release_nmis)(void);
+	u64 (*pause)(void);
+	void (*resume)(u64 paused);
 };
 
 /* The ops of this machine; NULL and a message if it has none that we know. */

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * /dev/kvm-vpmu: what the virtual PMUs of this host's VMs do, and how they do
+ * it.
+ *
+ * Whoever may open the device may look at all VMs and change their settings.
+ * All requests are ioctls on it; structures have the same layout for 32-bit
+ * callers.  Fields named "reserved" must be 0 from userspace and are 0 from
+ * the kernel.  A request that fails changes nothing.
+ *
+ * Errors common to all: -EFAULT for an address that isn't the caller's,
+ * -ENOTTY for a request (or a size of its structure) that this version doesn't
+ * know, -EINVAL for a reserved field that isn't 0 or a value out of range.
+ */
+#ifndef _UAPI_LINUX_KVM_VPMU_H
+#define _UAPI_LINUX_KVM_VPMU_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/*
+ * Version of this interface, which KVM_VPMU_GET_INFO tells.  It grows with
+ * each addition; what is here today stays.
+ */
+#define KVM_VPMU_ABI		1
+
+/* When counters stand still (freeze mode); cycles, say, and retired instructions */
+#define KVM_VPMU_FREEZE_HYBRID	0	/* while KVM works for the vCPU: only events of retired
+					 * instructions do; what KVM completes is added
+					 */
+#define KVM_VPMU_FREEZE_GUEST	1	/* whenever the guest doesn't execute */
+#define KVM_VPMU_FREEZE_VCPU	2	/* only while the vCPU is descheduled */
+
+/* What the guest's TSC is */
+#define KVM_VPMU_TSC_WALL	0	/* the host's, as KVM set it up */
+#define KVM_VPMU_TSC_VCPU	1	/* the same, less the time that the vCPU was descheduled */
+
+/* The most counters that a vCPU can have */
+#define KVM_VPMU_COUNTERS	16
+
+/**
+ * struct kvm_vpmu_info - the host
+ * @abi: KVM_VPMU_ABI of the module
+ * @counters: physical counters of each CPU
+ * @vms: how many VMs have a virtual PMU of this module now
+ * @reserved: 0
+ * @rdmsr: how many PMU MSRs the module has read since it was loaded, on all
+ *	CPUs
+ * @wrmsr: the same, written
+ * @rdpmc: the same, read by RDPMC
+ * @hardware: name of the PMU, ends with NUL
+ * @reserved2: 0
+ */
+struct kvm_vpmu_info {
+	__u32 abi;
+	__u32 counters;
+	__u32 vms;
+	__u32 reserved;
+	__u64 rdmsr;
+	__u64 wrmsr;
+	__u64 rdpmc;
+	char hardware[32];
+	__u64 reserved2[4];
+};
+
+/**
+ * struct kvm_vpmu_vm - one VM
+ * @id: its number, never given to another VM while the module is loaded
+ * @pid: the process that created it, as the host's first PID namespace has it
+ * @vcpus: how many vCPUs it has now
+ * @freeze: KVM_VPMU_FREEZE_...
+ * @tsc: KVM_VPMU_TSC_...
+ * @reserved: 0
+ */
+struct kvm_vpmu_vm {
+	__u64 id;
+	__s32 pid;
+	__u32 vcpus;
+	__u32 freeze;
+	__u32 tsc;
+	__u64 reserved;
+};
+
+/**
+ * struct kvm_vpmu_vms - a list of all VMs
+ * @vms: in: address of an array of struct kvm_vpmu_vm
+ * @room: in: how many fit there
+ * @count: out: how many VMs there are; the first @room of them, in the order
+ *	of their numbers, are stored
+ */
+struct kvm_vpmu_vms {
+	__u64 vms;
+	__u32 room;
+	__u32 count;
+};
+
+/* Fields of struct kvm_vpmu_settings */
+#define KVM_VPMU_SET_FREEZE	(1u << 0)
+#define KVM_VPMU_SET_TSC	(1u << 1)
+
+/**
+ * struct kvm_vpmu_settings - change a VM's settings
+ * @id: which VM, as in struct kvm_vpmu_vm; 0 to name it by @fd
+ * @fd: file descriptor of the VM (from KVM_CREATE_VM); -1 if @id names it
+ * @fields: mask of KVM_VPMU_SET_...: which of the following are set
+ * @freeze: KVM_VPMU_FREEZE_...
+ * @tsc: KVM_VPMU_TSC_...
+ * @reserved: 0
+ *
+ * A running guest follows before its next instruction.  Counters keep their
+ * values.  Time that was taken out of the TSC is not given back.
+ */
+struct kvm_vpmu_settings {
+	__u64 id;
+	__s32 fd;
+	__u32 fields;
+	__u32 freeze;
+	__u32 tsc;
+	__u64 reserved;
+};
+
+/* struct kvm_vpmu_counter.flags */
+#define KVM_VPMU_COUNTER_ENABLED	(1u << 0)	/* the guest has it running */
+#define KVM_VPMU_COUNTER_DENIED		(1u << 1)	/* KVM_SET_PMU_EVENT_FILTER keeps it still */
+#define KVM_VPMU_COUNTER_BORROWS	(1u << 2)	/* shares a physical counter with host perf */
+
+/**
+ * struct kvm_vpmu_counter - a counter of a vCPU
+ * @select: the guest's event select register
+ * @value: its value
+ * @enabled_ns: how long it was to count while its vCPU was loaded on a CPU
+ * @running_ns: how long of that it did; less if it had to share (see
+ *	KVM_VPMU_COUNTER_BORROWS).  One that is denied isn't to count
+ * @flags: KVM_VPMU_COUNTER_...
+ * @reserved: 0
+ * @reserved2: 0
+ */
+struct kvm_vpmu_counter {
+	__u64 select;
+	__u64 value;
+	__u64 enabled_ns;
+	__u64 running_ns;
+	__u32 flags;
+	__u32 reserved;
+	__u64 reserved2[2];
+};
+
+/* struct kvm_vpmu_vcpu.registers: which PMU the guest sees */
+#define KVM_VPMU_REGISTERS_NONE		0
+#define KVM_VPMU_REGISTERS_AMD_LEGACY	1	/* 4 counters */
+#define KVM_VPMU_REGISTERS_AMD_CORE	2	/* 6 counters, core extension */
+#define KVM_VPMU_REGISTERS_AMD_V2	3	/* PerfMonV2 */
+
+/**
+ * struct kvm_vpmu_vcpu - what a vCPU's PMU did since the vCPU was created
+ * @vm: in: the VM's number
+ * @index: in: the vCPU's place among those of the VM, from 0
+ * @vcpu_id: out: its KVM identity (the APIC's), as do all that follow
+ * @registers: KVM_VPMU_REGISTERS_...
+ * @counters: how many of @counter are there
+ * @exits: VM exits, counting or not
+ * @emulated: instructions that KVM completed and that were added to counters
+ * @overflows: guest counters that went over their top
+ * @pmis: interrupts injected for them
+ * @early: interrupts of physical counters before the guest's overflow
+ * @reads: guest's and userspace's reads of PMU MSRs
+ * @writes: guest's and userspace's writes of PMU MSRs
+ * @rdpmcs: guest's RDPMC
+ * @evicted: times that host perf took a counter's place
+ * @borrowed: VM entries, times counters that host perf lent for them
+ * @gaps: VM exits, times counters whose share of KVM's work was not counted,
+ *	though the freeze mode says so, as host perf had the physical counter
+ *	back
+ * @anomalies: VM entries that hardware didn't count as expected: counts are
+ *	wrong
+ * @descheduled_tsc: what was taken out of the TSC, in the host's ticks
+ * @reserved: 0
+ * @counter: the counters
+ */
+struct kvm_vpmu_vcpu {
+	__u64 vm;
+	__u32 index;
+	__u32 vcpu_id;
+	__u32 registers;
+	__u32 counters;
+	__u64 exits;
+	__u64 emulated;
+	__u64 overflows;
+	__u64 pmis;
+	__u64 early;
+	__u64 reads;
+	__u64 writes;
+	__u64 rdpmcs;
+	__u64 evicted;
+	__u64 borrowed;
+	__u64 gaps;
+	__u64 anomalies;
+	__u64 descheduled_tsc;
+	__u64 reserved[4];
+	struct kvm_vpmu_counter counter[KVM_VPMU_COUNTERS];
+};
+
+#define KVM_VPMU_IOC		0xb9
+
+/* Tell about the host. */
+#define KVM_VPMU_GET_INFO	_IOR(KVM_VPMU_IOC, 0, struct kvm_vpmu_info)
+/* List VMs. */
+#define KVM_VPMU_GET_VMS	_IOWR(KVM_VPMU_IOC, 1, struct kvm_vpmu_vms)
+/*
+ * Change settings.  -ENOENT: no such VM, or it has no vCPU with a PMU yet;
+ * -EBADF: @fd isn't open; -EINVAL also: @fd is no VM, both or neither of @id
+ * and @fd given; -EOPNOTSUPP: this host's TSC isn't fit for
+ * KVM_VPMU_TSC_VCPU.
+ */
+#define KVM_VPMU_SET		_IOW(KVM_VPMU_IOC, 2, struct kvm_vpmu_settings)
+/* Look at a vCPU.  -ENOENT: no such VM or vCPU (any more). */
+#define KVM_VPMU_GET_VCPU	_IOWR(KVM_VPMU_IOC, 3, struct kvm_vpmu_vcpu)
+
+#endif

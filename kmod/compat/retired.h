@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * How KVM tells that it completed an instruction or a branch for the guest:
+ * by one function that is told the event (the two below are defined), or by
+ * one for each.  Also read by assembly.
+ */
+#ifndef VPMU_COMPAT_RETIRED_H
+#define VPMU_COMPAT_RETIRED_H
+
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+
+/* enum perf_hw_id */
+#define COMPAT_RETIRED_INSTRUCTION_ID	1
+#define COMPAT_RETIRED_BRANCH_ID	4
+
+#elif LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+
+/* AMD's event selects, kvm_pmu_eventsel */
+#define COMPAT_RETIRED_INSTRUCTION_ID	0xc0
+#define COMPAT_RETIRED_BRANCH_ID	0xc2
+
+#endif
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What stubs.S knows of struct vpmu_vcpu: its first member, struct vpmu_hot
+ * (vpmu.h).  The offsets are checked in table.c.
+ */
+#ifndef VPMU_HOT_H
+#define VPMU_HOT_H
+
+#define HOT_VCPU	0
+#define HOT_SLOW	8
+#define HOT_OWED	12
+#define HOT_EMULATED	16
+
+/* Bits of vpmu_hot.owed: BIT(enum vpmu_class) */
+#define HOT_OWED_INSTRUCTION	2
+#define HOT_OWED_BRANCH		4
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the fentry calls of the functions that each VM exit passes go to,
+ * without ftrace's own trampoline: that saves and restores all registers,
+ * which costs more than all that is done here.
+ *
+ * A stub is entered with the function's arguments in place.  RET goes on with
+ * the function, INSTEAD leaves it for good.  Most of what they do is to find
+ * that nothing is to do: vpmu_hot is the vCPU loaded here, if it has running
+ * counters.
+ */
+#include <linux/linkage.h>
+#include <linux/objtool.h>
+#include <asm/percpu.h>
+#include <asm/unwind_hints.h>
+
+#include "../compat/retired.h"
+#include "hot.h"
+
+.macro STUB_START name:req
+SYM_FUNC_START(\name)
+	/* Only ever called directly. */
+	ANNOTATE_NOENDBR
+.endm
+
+/* The return into the function is dropped: its caller's is on top now. */
+.macro INSTEAD
+	addq	$8, %rsp
+	UNWIND_HINT_FUNC
+.endm
+
+/* svm_vcpu_run(vcpu, flags): about to enter the guest, interrupts are off. */
+STUB_START stub_svm_vcpu_run
+	movq	%gs:vpmu_hot(%rip), %rax
+	testq	%rax, %rax
+	jz	.Lenter
+	pushq	%rdi
+	pushq	%rsi
+	movq	%rax, %rdi
+	call	emul_entry
+	popq	%rsi
+	popq	%rdi
+	testb	%al, %al
+	jnz	.Lborrowing
+.Lenter:
+	RET
+.Lborrowing:
+	INSTEAD
+	jmp	vpmu_svm_vcpu_run
+SYM_FUNC_END(stub_svm_vcpu_run)
+
+/*
+ * KVM completed an instruction (or found that it was a branch) of the vCPU in
+ * %rdi.  The vCPU is loaded, so if it isn't the one that is hot here, then it
+ * has no running counters of ours.
+ *
+ * Note that it owes one: the coming VM entry usually makes up for it.
+ */
+.macro RETIRED owed:req
+	movq	%gs:vpmu_hot(%rip), %rax
+	testq	%rax, %rax
+	jz	.Loriginal_\@
+	cmpq	%rdi, HOT_VCPU(%rax)
+	jne	.Loriginal_\@
+.if \owed == HOT_OWED_INSTRUCTION
+	incq	HOT_EMULATED(%rax)
+.endif
+	/* HOT_SLOW and HOT_OWED at once */
+	cmpq	$0, HOT_SLOW(%rax)
+	jne	.Lslow_\@
+	movl	$\owed, HOT_OWED(%rax)
+	INSTEAD
+	RET
+.Lslow_\@:
+	INSTEAD
+	movq	%rax, %rdi
+	movl	$\owed, %esi
+	jmp	vpmu_retired
+.Loriginal_\@:
+	UNWIND_HINT_FUNC
+	RET
+.endm
+
+#ifdef COMPAT_RETIRED_INSTRUCTION_ID
+/* kvm_pmu_trigger_event(vcpu, event) */
+STUB_START stub_event_retired
+	cmpq	$COMPAT_RETIRED_INSTRUCTION_ID, %rsi
+	jne	stub_branch_retired
+	RETIRED HOT_OWED_INSTRUCTION
+SYM_FUNC_END(stub_event_retired)
+
+STUB_START stub_branch_retired
+	cmpq	$COMPAT_RETIRED_BRANCH_ID, %rsi
+	jne	.Lother
+	RETIRED HOT_OWED_BRANCH
+.Lother:
+	RET
+SYM_FUNC_END(stub_branch_retired)
+#else
+/* kvm_pmu_instruction_retired(vcpu), kvm_pmu_branch_retired(vcpu) */
+STUB_START stub_instruction_retired
+	RETIRED HOT_OWED_INSTRUCTION
+SYM_FUNC_END(stub_instruction_retired)
+
+STUB_START stub_branch_retired
+	RETIRED HOT_OWED_BRANCH
+SYM_FUNC_END(stub_branch_retired)
+#endif
