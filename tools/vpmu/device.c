@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "device.h"
+
+#include <err.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+
+/* Of the interface's versions, the first that has all that this tool asks for */
+#define NEEDED_ABI	1
+
+int device_hello(struct device *dev)
+{
+	int r = dev->call(dev, KVM_VPMU_GET_INFO, &dev->info);
+
+	if (r)
+		return r;
+	dev->info.hardware[sizeof(dev->info.hardware) - 1] = 0;
+	return dev->info.abi < NEEDED_ABI ? -EPROTO : 0;
+}
+
+void device_complain(int error)
+{
+	switch (error) {
+	case -ENOENT:
+	case -ENXIO:
+	case -ENODEV:
+		warnx("%s: %s (is kvm_vpmu loaded?)", DEVICE_PATH, strerror(-error));
+		break;
+	case -EACCES:
+	case -EPERM:
+		warnx("%s: %s (are you in group kvm?)", DEVICE_PATH, strerror(-error));
+		break;
+	case -ENOTTY:
+		warnx("%s: the module doesn't know this request (is it as new as this tool?)",
+		      DEVICE_PATH);
+		break;
+	default:
+		warnx("%s: %s", DEVICE_PATH, strerror(-error));
+		break;
+	}
+}
+
+int device_open(struct device *dev)
+{
+	int r = device_connect(dev);
+
+	if (r) {
+		device_complain(r);
+		return r;
+	}
+	r = device_hello(dev);
+	if (!r)
+		return 0;
+	if (r == -EPROTO)
+		warnx("the module's interface has version %u, this tool needs %u or later",
+		      dev->info.abi, NEEDED_ABI);
+	else
+		device_complain(r);
+	device_close(dev);
+	return r;
+}
+
+void device_close(struct device *dev)
+{
+	device_disconnect(dev);
+}
+
+int device_vms(struct device *dev, struct kvm_vpmu_vm **vms, size_t *count)
+{
+	struct kvm_vpmu_vm *list = NULL;
+	__u32 room = 16;
+
+	/* More may come between two requests: leave room for some. */
+	for (;;) {
+		struct kvm_vpmu_vms request = { .room = room };
+		int r;
+
+		list = xrealloc(list, room * sizeof(*list));
+		request.vms = (uintptr_t)list;
+		r = dev->call(dev, KVM_VPMU_GET_VMS, &request);
+		if (r) {
+			free(list);
+			return r;
+		}
+		if (request.count <= room) {
+			*vms = list;
+			*count = request.count;
+			return 0;
+		}
+		room = request.count + request.count / 8 + 16;
+	}
+}
+
+int device_set(struct device *dev, const struct kvm_vpmu_settings *settings)
+{
+	struct kvm_vpmu_settings copy = *settings;
+
+	return dev->call(dev, KVM_VPMU_SET, &copy);
+}
+
+int device_vcpu(struct device *dev, __u64 vm, __u32 index, struct kvm_vpmu_vcpu *vcpu)
+{
+	int r;
+
+	*vcpu = (struct kvm_vpmu_vcpu){ .vm = vm, .index = index };
+	r = dev->call(dev, KVM_VPMU_GET_VCPU, vcpu);
+	if (!r && vcpu->counters > KVM_VPMU_COUNTERS)
+		vcpu->counters = KVM_VPMU_COUNTERS;
+	return r;
+}

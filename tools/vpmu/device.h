@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Requests to /dev/kvm-vpmu, see <linux/kvm_vpmu.h>.
+ *
+ * Functions return 0 or a negative error number, as the kernel does.
+ */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+#include <linux/kvm_vpmu.h>
+#include <stddef.h>
+
+#define DEVICE_PATH	"/dev/kvm-vpmu"
+
+/**
+ * struct device - an open device
+ * @call: does an ioctl; tests have their own
+ * @fd: for @call
+ * @data: for @call
+ * @info: what the device told about the host when it was opened
+ */
+struct device {
+	int (*call)(struct device *dev, unsigned long request, void *arg);
+	int fd;
+	void *data;
+	struct kvm_vpmu_info info;
+};
+
+/*
+ * Give @dev its @call, @fd and @data.  In open.c, for the real device; the
+ * tests link something else there.
+ */
+int device_connect(struct device *dev);
+
+/* Give up what device_connect() took. */
+void device_disconnect(struct device *dev);
+
+/*
+ * Connect @dev and ask for its @info.  If that fails, or the device is too
+ * old, a message goes to stderr.
+ */
+int device_open(struct device *dev);
+
+/* The opposite. */
+void device_close(struct device *dev);
+
+/* Ask for @dev->info.  -EPROTO: the interface is older than this tool needs. */
+int device_hello(struct device *dev);
+
+/*
+ * List VMs: *@vms is an array of *@count, in the order of their numbers, to be
+ * freed by the caller.
+ */
+int device_vms(struct device *dev, struct kvm_vpmu_vm **vms, size_t *count);
+
+/* Change what @settings says. */
+int device_set(struct device *dev, const struct kvm_vpmu_settings *settings);
+
+/* Look at vCPU @index of VM @vm.  -ENOENT: there is none (any more). */
+int device_vcpu(struct device *dev, __u64 vm, __u32 index, struct kvm_vpmu_vcpu *vcpu);
+
+/* What @dev's failure with error number @error (negative) means for the user, to stderr. */
+void device_complain(int error);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Names of events: from a guest's event select register back to what libpfm4
+ * calls it.
+ */
+#ifndef EVENT_H
+#define EVENT_H
+
+#include <perfmon/pfmlib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Event select registers, AMD APM vol. 2, "Performance Event-Select Registers" */
+#define EVENT_CODE(select)	(((select) & 0xff) | ((select) >> 24 & 0xf00))
+#define EVENT_UMASK(select)	((unsigned int)((select) >> 8 & 0xff))
+#define EVENT_USR		(1ull << 16)
+#define EVENT_OS		(1ull << 17)
+#define EVENT_EDGE		(1ull << 18)
+#define EVENT_INT		(1ull << 20)
+#define EVENT_EN		(1ull << 22)
+#define EVENT_INV		(1ull << 23)
+#define EVENT_CMASK(select)	((unsigned int)((select) >> 24 & 0xff))
+
+/* One event of a table: its code and libpfm's number. */
+struct event_entry {
+	uint32_t code;
+	int index;
+};
+
+/**
+ * struct event_table - the events of one CPU family
+ * @pmu: libpfm's name of it; NULL if there is no table
+ * @entry: the events
+ * @count: how many
+ */
+struct event_table {
+	const char *pmu;
+	struct event_entry *entry;
+	size_t count;
+};
+
+/**
+ * struct event_names - all tables that were asked for
+ * @host: of the CPU that libpfm detects, which is what counts
+ * @registers: if it detects none: of a CPU with the same registers as the
+ *	vCPU, by KVM_VPMU_REGISTERS_...
+ */
+struct event_names {
+	struct event_table host;
+	struct event_table registers[4];
+};
+
+/* Room for event_name() */
+#define EVENT_NAME_SIZE		256
+
+/*
+ * Prepare @names.  Without libpfm, or with a CPU that it doesn't know, there
+ * are fewer names, or none; that is no error.
+ */
+void event_names_init(struct event_names *names);
+
+/* The same, with @host the PMU that libpfm calls @pmu; false if it knows none. */
+bool event_names_init_pmu(struct event_names *names, const char *pmu);
+
+/* Free what @names holds. */
+void event_names_free(struct event_names *names);
+
+/*
+ * The name of what the event select @select of a vCPU with @registers counts,
+ * as libpfm takes it: EVENT[:UMASK]...[:MODIFIER]...  A unit mask without a
+ * name is ":0xNN", an event without a name "rNNN" as perf takes it: event code
+ * bits 11:8 in bits 35:32, unit mask, event code bits 7:0.  (Where a unit mask
+ * has groups, on family 10h, libpfm would add defaults of those not named.)
+ */
+void event_name(const struct event_names *names, uint32_t registers, uint64_t select,
+		char buf[EVENT_NAME_SIZE]);
+
+#endif

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The real device. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "device.h"
+
+static int call(struct device *dev, unsigned long request, void *arg)
+{
+	return ioctl(dev->fd, request, arg) < 0 ? -errno : 0;
+}
+
+int device_connect(struct device *dev)
+{
+	int fd = open(DEVICE_PATH, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	*dev = (struct device){ .call = call, .fd = fd };
+	return 0;
+}
+
+void device_disconnect(struct device *dev)
+{
+	close(dev->fd);
+}

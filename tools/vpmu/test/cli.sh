@@ -1,0 +1,199 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The whole tool on a device that is only made up (fake_open.c): arguments, exit codes, where output
+# goes, and top on a terminal. Argument: that tool.
+
+cd "$(dirname "$0")" || exit
+. ../../../selftests/tap.sh
+vpmu=$1
+tmp=$(mktemp -d) || exit
+trap 'rm -r "$tmp"' EXIT
+export TERM=xterm
+# All of the tests' processes are somebody's VM.
+export VPMU_FAKE="1:$$:2 2:$$:1 9:4194303:3 77:1:1:ended"
+
+# run STATUS COMMAND...: leaves $out and $err
+run() {
+	local want=$1 got
+	shift
+	"$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+	got=$?
+	out=$(cat "$tmp/out") err=$(cat "$tmp/err")
+	is "status of: $(printf '%.60s' "${*//"$vpmu"/vpmu}")" $got "$want"
+}
+
+# has NAME TEXT PATTERN
+has() {
+	case $2 in
+	*"$3"*) ok "$1" ;;
+	*)
+		not_ok "$1"
+		note "no '$3' in: $2"
+		;;
+	esac
+}
+
+run 0 "$vpmu" --version
+has "--version" "$out" "vpmu "
+for help in "--help" "-?" "help" "help help"; do
+	# shellcheck disable=SC2086 # words
+	run 0 "$vpmu" $help
+	has "$help: commands" "$out" "  stat "
+	has "$help: usage" "$out" "Usage: vpmu [OPTION...] COMMAND"
+done
+for c in list set stat top; do
+	run 0 "$vpmu" help $c
+	has "help $c" "$out" "Usage: vpmu $c [OPTION...]"
+	run 0 "$vpmu" $c --help
+	has "$c --help" "$out" "Usage: vpmu $c [OPTION...]"
+done
+
+# Usage
+for wrong in "" "nothing" "--nothing" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
+	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
+	"set #1 #2 --tsc wall" "top x" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
+	# shellcheck disable=SC2086 # words
+	run 2 "$vpmu" $wrong
+	is "wrong: nothing on stdout" "$out" ""
+	has "wrong: a message" "$err" "vpmu"
+done
+
+# The device
+VPMU_FAKE=absent run 1 "$vpmu" list
+has "no device: the hint" "$err" "is kvm_vpmu loaded?"
+VPMU_FAKE=denied run 1 "$vpmu" list
+has "no permission: the hint" "$err" "group kvm"
+VPMU_FAKE=old run 1 "$vpmu" list
+has "an old interface" "$err" "version 0"
+VPMU_FAKE=new run 0 "$vpmu" list
+VPMU_FAKE=broken run 1 "$vpmu" stat
+for c in stat "stat #1" "set #1 --tsc wall" top; do
+	# shellcheck disable=SC2086 # words
+	VPMU_FAKE=absent run 1 "$vpmu" $c
+done
+run 1 "$vpmu" top
+has "top without a terminal" "$err" "needs a terminal"
+
+# VMs
+run 0 "$vpmu" list
+is "list: lines" "$(wc -l <"$tmp/out")" 5
+VPMU_FAKE=none run 0 "$vpmu" list
+has "no VMs: the header" "$out" "NAME"
+for c in list stat; do
+	VPMU_FAKE=none run 0 "$vpmu" $c --json
+	is "no VMs: $c --json" "$out" "[]"
+done
+VPMU_FAKE=none run 0 "$vpmu" --json list
+is "--json before the command" "$out" "[]"
+run 0 "$vpmu" stat '#9' -j
+has "-j" "$out" '"pid": 4194303'
+run 0 "$vpmu" stat
+is "a VM that ended is left out" "$(grep -c '^VM ' "$tmp/out")" 3
+run 3 "$vpmu" stat '#77'
+run 3 "$vpmu" stat nobody
+has "no such VM: a message" "$err" "no VM 'nobody'"
+run 3 "$vpmu" set nobody --tsc wall
+run 2 "$vpmu" stat $$
+has "a PID of two VMs: candidates" "$err" "#2  PID $$"
+run 0 "$vpmu" set '#2' --tsc vcpu --freeze guest
+is "set says nothing" "$out$err" ""
+run 0 "$vpmu" set '#2' --tsc vcpu --freeze guest --json
+has "set --json" "$out" '"freeze": "guest"'
+VPMU_FAKE="no-tsc 1:1:1" run 1 "$vpmu" set '#1' --tsc vcpu
+has "a TSC that isn't fit" "$err" "TSC isn't fit"
+
+# A name from a command line, also with blanks
+mkfifo "$tmp/fifo"
+sh -c 'read -r _; :' qemu -m 384 -name "guest=a vm,debug-threads=on" <>"$tmp/fifo" &
+named=$!
+VPMU_FAKE="5:$named:1 6:$$:1" run 0 "$vpmu" stat "a vm" --json
+has "the name" "$out" '"name": "a vm"'
+kill $named
+wait $named 2>/dev/null
+
+# Repeated
+run 0 "$vpmu" stat '#1' -i 0.05 -n 3 --json
+is "stat -i --json: lines" "$(wc -l <"$tmp/out")" 3
+is "each an object" "$(grep -c '^{"time":.*}$' "$tmp/out")" 3
+run 0 "$vpmu" stat '#1' -n 1
+has "stat -n: every second" "$out" "over 1.0"
+# timeout's own status
+run 124 timeout -s INT 1 "$vpmu" stat -i 0.1
+within "reports come as they are made" "$(grep -c '^===' "$tmp/out")" 2 11
+run 124 timeout -s INT 1 "$vpmu" top -d 0.1 --json
+within "top --json: lines" "$(grep -c '^{' "$tmp/out")" 2 11
+
+# Where stdout goes
+for c in "list" "--help" "--version" "help" "help set" "list --help" "stat -n 1"; do
+	# shellcheck disable=SC2016,SC2086 # expands there
+	run 1 sh -c '"$@" >/dev/full' sh "$vpmu" $c
+	has "a full disk" "$err" "stdout: "
+done
+# shellcheck disable=SC2016 # expands there
+run 1 sh -c '"$@" >&-' sh "$vpmu" list
+has "stdout closed" "$err" "stdout: "
+# shellcheck disable=SC2016 # expands there
+run 1 bash -c 'trap "" PIPE; { sleep 0.3; "$@"; } | true; exit "${PIPESTATUS[0]}"' bash "$vpmu" stat -i 0.1
+has "a closed pipe" "$err" "stdout: "
+
+# top on a terminal: screen FILE ROWS COLUMNS SECONDS KEYS [COMMAND...]
+screen() {
+	local file=$1 rows=$2 columns=$3 seconds=$4 keys=$5
+	shift 5
+	[ $# -gt 0 ] || set -- "'$vpmu' top -d 0.1"
+	{
+		sleep "$seconds"
+		# shellcheck disable=SC2059 # escapes
+		printf "$keys"
+		sleep 0.3
+	} | timeout -k 1 20 script -qec "stty rows $rows cols $columns; $*; echo status \$?; stty -a" "$file" >/dev/null
+}
+
+# sane FILE NAME: the screen was left, and the terminal's modes are as they were
+sane() {
+	has "$2: back from the alternate screen" "$(cat "$1")" $'\e[?1049l'
+	has "$2: the cursor is back" "$(cat "$1")" $'\e[?25h'
+	is "$2: modes" "$(tail -n 8 "$1" | grep -oE -- '-?(icanon|echo|isig)\b' | tr '\n' ' ')" "isig icanon echo "
+}
+
+screen "$tmp/top" 24 80 1 q
+has "top: a VM" "$(cat "$tmp/top")" "4194303"
+has "top: rates" "$(cat "$tmp/top")" "EXITS"
+has "top: help" "$(cat "$tmp/top")" "q quit"
+has "top: q ends it" "$(cat "$tmp/top")" "status 0"
+sane "$tmp/top" "q"
+
+screen "$tmp/top" 24 200 0.5 '<>>>>rv+-r\x1b[B\x1b[A\x1b[6~\x1b[5~\x0cq'
+has "top: all keys" "$(cat "$tmp/top")" "status 0"
+has "top: wide" "$(cat "$tmp/top")" "ANOM"
+
+for size in "1 1" "1 80" "2 10" "3 5" "4 40" "24 20" "500 500"; do
+	# shellcheck disable=SC2086 # two numbers
+	screen "$tmp/top" $size 0.5 'v>rq'
+	has "top: $size" "$(cat "$tmp/top")" "status 0"
+done
+
+screen "$tmp/top" 24 80 2 q "(sleep 0.7; stty rows 5 cols 30 <\$(tty <&0); sleep 0.5; stty rows 50 cols 150) <\$(tty) & '$vpmu' top -d 0.1"
+has "top: resized" "$(cat "$tmp/top")" "status 0"
+has "top: resized: the short help" "$(cat "$tmp/top")" "q quit <> sort"
+
+for signal in INT TERM HUP QUIT; do
+	case $signal in INT) n=130 ;; TERM) n=143 ;; HUP) n=129 ;; QUIT) n=131 ;; esac
+	screen "$tmp/top" 24 80 1.5 '' "ulimit -c 0; sh -c '(sleep 0.7; kill -$signal \$\$) & exec \"\$0\" top -d 0.1' '$vpmu'"
+	has "top: SIG$signal: status" "$(cat "$tmp/top")" "status $n"
+	sane "$tmp/top" "SIG$signal"
+done
+screen "$tmp/top" 24 80 0.5 '\x03' "trap : INT; '$vpmu' top -d 0.1"
+has "top: Ctrl-C: status" "$(cat "$tmp/top")" "status 130"
+sane "$tmp/top" "Ctrl-C"
+
+screen "$tmp/top" 24 80 1 q "TERM=nothing '$vpmu' top"
+has "top: an unknown terminal" "$(cat "$tmp/top")" "isn't known"
+VPMU_FAKE=none screen "$tmp/top" 24 80 0.5 q
+has "top: no VMs" "$(cat "$tmp/top")" "no VM has"
+VPMU_FAKE=broken screen "$tmp/top" 24 80 0.5 q
+has "top: the device fails" "$(cat "$tmp/top")" "status 1"
+sane "$tmp/top" "an error"
+
+finish

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The tool without a device, for tests of all of it.  VPMU_FAKE says what it
+ * finds: "absent", "denied", "old", "new", "broken", "no-tsc", or VMs, as
+ * "ID:PID:VCPUS[:ended]" with blanks between.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake.h"
+
+int device_connect(struct device *dev)
+{
+	const char *what = getenv("VPMU_FAKE");
+	struct fake *fake = calloc(1, sizeof(*fake));
+	char *list, *word, *rest;
+
+	if (!what || !strcmp(what, "absent"))
+		return -ENOENT;
+	if (!strcmp(what, "denied"))
+		return -EACCES;
+	fake_init(fake, dev, 0);
+	if (!strcmp(what, "old"))
+		fake->info.abi = 0;
+	if (!strcmp(what, "new"))
+		fake->info.abi = 1000;
+	if (!strcmp(what, "broken"))
+		fake->error = -EIO;
+	list = strdup(what);
+	for (word = strtok_r(list, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		struct kvm_vpmu_vm *vm = &fake->vm[fake->vms];
+		unsigned long long id;
+		char tail[8] = "";
+
+		if (!strcmp(word, "no-tsc"))
+			fake->set_error = -EOPNOTSUPP;
+		if (fake->vms == FAKE_VMS ||
+		    sscanf(word, "%llu:%d:%u:%7s", &id, &vm->pid, &vm->vcpus, tail) < 3)
+			continue;
+		vm->id = id;
+		fake->ended[fake->vms++] = !strcmp(tail, "ended");
+	}
+	free(list);
+	return 0;
+}
+
+void device_disconnect(struct device *dev)
+{
+	free(dev->data);
+}

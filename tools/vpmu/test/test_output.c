@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What commands print, as text and JSON, on a device of the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "fake.h"
+#include "output.h"
+#include "util.h"
+
+/* No processes: all names are "?". */
+static struct context text_context = { .proc = "/nonexistent" };
+static struct context json_context = { .json = true, .proc = "/nonexistent" };
+
+static void numbers(void **state)
+{
+	char buf[NUMBER_SIZE];
+
+	assert_string_equal(format_count(buf, 0), "0");
+	assert_string_equal(format_count(buf, 999), "999");
+	assert_string_equal(format_count(buf, 1000), "1,000");
+	assert_string_equal(format_count(buf, 123456), "123,456");
+	assert_string_equal(format_count(buf, UINT64_MAX), "18,446,744,073,709,551,615");
+
+	assert_string_equal(format_time(buf, 0), "0.000 s");
+	assert_string_equal(format_time(buf, 1234567890123), "1,234.567 s");
+	assert_string_equal(format_time(buf, UINT64_MAX), "18,446,744,073.709 s");
+
+	assert_string_equal(format_rate(buf, NAN), "-");
+	assert_string_equal(format_rate(buf, 0), "0");
+	assert_string_equal(format_rate(buf, 0.04), "0.0");
+	assert_string_equal(format_rate(buf, 99.94), "99.9");
+	assert_string_equal(format_rate(buf, 99.96), "100");
+	assert_string_equal(format_rate(buf, 1234567.8), "1,234,568");
+
+	assert_string_equal(format_short(buf, NAN), "-");
+	assert_string_equal(format_short(buf, 0), "0");
+	assert_string_equal(format_short(buf, 12.34), "12.3");
+	assert_string_equal(format_short(buf, 9999), "9999");
+	assert_string_equal(format_short(buf, 9999.6), "10.0k");
+	assert_string_equal(format_short(buf, 123456), "123k");
+	assert_string_equal(format_short(buf, 999499), "999k");
+	assert_string_equal(format_short(buf, 999501), "1.00M");
+	assert_string_equal(format_short(buf, 9.996e6), "10.0M");
+	assert_string_equal(format_short(buf, 1e18), "1.00E");
+
+	assert_string_equal(format_share(buf, 1, 2), "50.0%");
+	assert_string_equal(format_share(buf, 0, 0), "100.0%");
+	assert_string_equal(format_share(buf, 5, 5), "100.0%");
+	/* less than all never looks like all */
+	assert_string_equal(format_share(buf, 9999, 10000), "99.9%");
+	assert_string_equal(format_share(buf, UINT64_MAX - 1, UINT64_MAX), "99.9%");
+}
+
+static void text_for_terminals(void **state)
+{
+	char text[] = "a\x1b" "b\x7f\xc3\xa4\xc3(\xe2\x80\xae\xf0\x9f\x98\x80\xc2\x9b\xc0\x80";
+
+	clean_text(text);
+	assert_string_equal(text, "a?b?\xc3\xa4?(?\xf0\x9f\x98\x80???");
+	assert_int_equal(text_width("abc"), 3);
+	assert_int_equal(text_width("\xc3\xa4"), 1);
+	assert_int_equal(text_fit("abc", 2), 2);
+	assert_int_equal(text_fit("a\xc3\xa4" "b", 2), 3);
+	assert_int_equal(text_fit("abc", 0), 0);
+	if (setlocale(LC_CTYPE, "C.UTF-8")) {
+		assert_int_equal(text_width("\xe7\x8c\xab"), 2);
+		assert_int_equal(text_fit("\xe7\x8c\xab" "b", 1), 0);
+		assert_int_equal(text_fit("\xe7\x8c\xab" "b", 2), 3);
+	}
+	setlocale(LC_CTYPE, "C");
+}
+
+static void tables(void **state)
+{
+	static const struct column columns[] = {
+		{ "N", RIGHT }, { "NAME", LEFT }, { "VALUE", RIGHT }, { "NOTE", LEFT }, { }
+	};
+	struct table table;
+	size_t size;
+	char *got;
+	FILE *f = open_memstream(&got, &size);
+
+	table_init(&table, columns);
+	table_print(&table, f, 0);
+	table_add(&table, "%d", 1);
+	table_add(&table, "\xc3\xa4");
+	table_add(&table, "7");
+	table_add(&table, "%s", "");
+	table_add(&table, "%d", 22);
+	table_add(&table, "longer");
+	table_add(&table, "1234567");
+	table_add(&table, "x");
+	table_print(&table, f, 2);
+	fclose(f);
+	assert_string_equal(got,
+			    "N  NAME  VALUE  NOTE\n"
+			    "   N  NAME      VALUE  NOTE\n"
+			    "   1  \xc3\xa4             7\n"
+			    "  22  longer  1234567  x\n");
+	free(got);
+}
+
+/* What "vpmu list" prints; to be freed */
+static char *list(struct device *dev, const struct context *ctx, enum status expected)
+{
+	size_t size;
+	char *got;
+	FILE *f = open_memstream(&got, &size);
+
+	assert_int_equal(list_run(dev, ctx, f), expected);
+	fclose(f);
+	return got;
+}
+
+static char *stat_of(struct device *dev, struct stat_options options, enum status expected)
+{
+	struct event_names names;
+	size_t size;
+	char *got, *said;
+	FILE *f = open_memstream(&got, &size), *messages = open_memstream(&said, &size);
+
+	assert_true(event_names_init_pmu(&names, "amd64_fam19h_zen4"));
+	assert_int_equal(stat_run(dev, &names, &options, f, messages), expected);
+	event_names_free(&names);
+	fclose(f);
+	fclose(messages);
+	if (expected == STATUS_NO_VM)
+		assert_string_not_equal(said, "");
+	else
+		assert_string_equal(said, "");
+	free(said);
+	return got;
+}
+
+/* @text is one JSON value, and nothing but white space behind it. */
+static struct json_object *parse(const char *text)
+{
+	struct json_tokener *t = json_tokener_new();
+	struct json_object *o;
+
+	json_tokener_set_flags(t, JSON_TOKENER_STRICT);
+	o = json_tokener_parse_ex(t, text, strlen(text) + 1);
+	assert_int_equal(json_tokener_get_error(t), json_tokener_success);
+	json_tokener_free(t);
+	return o;
+}
+
+/* Member @path of @o: "a.2.b" */
+static struct json_object *get(struct json_object *o, const char *path)
+{
+	char *copy = strdup(path), *word, *rest;
+
+	for (word = strtok_r(copy, ".", &rest); word; word = strtok_r(NULL, ".", &rest)) {
+		if (json_object_is_type(o, json_type_array))
+			o = json_object_array_get_idx(o, atoi(word));
+		else if (!json_object_object_get_ex(o, word, &o))
+			fail_msg("no '%s' of %s", word, path);
+	}
+	free(copy);
+	return o;
+}
+
+static void json_is(struct json_object *o, const char *path, const char *expected)
+{
+	assert_string_equal(json_object_to_json_string_ext(get(o, path), JSON_C_TO_STRING_PLAIN),
+			    expected);
+}
+
+static void number_is_near(struct json_object *o, const char *path, double expected)
+{
+	double got = json_object_get_double(get(o, path));
+
+	if (!(got > 0.8 * expected && got < 1.25 * expected))
+		fail_msg("%s is %f, not near %f", path, got, expected);
+}
+
+static void list_text(void **state)
+{
+	struct device dev;
+	struct fake fake;
+	char *got;
+
+	fake_init(&fake, &dev, 0);
+	got = list(&dev, &text_context, STATUS_OK);
+	assert_string_equal(got, "ID  PID  NAME  vCPUs  FREEZE  TSC\n");
+	free(got);
+
+	fake_init(&fake, &dev, 2);
+	fake.vm[1].freeze = KVM_VPMU_FREEZE_GUEST;
+	fake.vm[1].tsc = KVM_VPMU_TSC_VCPU;
+	fake.vm[1].pid = 1234567;
+	got = list(&dev, &text_context, STATUS_OK);
+	assert_string_equal(got,
+			    "ID      PID  NAME  vCPUs  FREEZE  TSC\n"
+			    "#1     1000  ?         2  hybrid  wall\n"
+			    "#2  1234567  ?         2  guest   vcpu\n");
+	free(got);
+}
+
+static void list_json(void **state)
+{
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	char *got;
+
+	fake_init(&fake, &dev, 0);
+	got = list(&dev, &json_context, STATUS_OK);
+	assert_string_equal(got, "[]\n");
+	free(got);
+
+	fake_init(&fake, &dev, 2);
+	fake.vm[0].id = UINT64_MAX;
+	/* newer than this tool */
+	fake.vm[1].freeze = 77;
+	got = list(&dev, &json_context, STATUS_OK);
+	o = parse(got);
+	assert_int_equal(json_object_array_length(o), 2);
+	json_is(o, "0", "{\"id\":18446744073709551615,\"pid\":1000,\"name\":\"?\",\"vcpus\":2,"
+		"\"freeze\":\"hybrid\",\"tsc\":\"wall\"}");
+	json_is(o, "1.freeze", "null");
+	json_object_put(o);
+	free(got);
+}
+
+static void list_fails(void **state)
+{
+	struct device dev;
+	struct fake fake;
+
+	fake_init(&fake, &dev, 1);
+	fake.error = -EIO;
+	free(list(&dev, &text_context, STATUS_ERROR));
+	free(list(&dev, &json_context, STATUS_ERROR));
+}
+
+static void stat_text(void **state)
+{
+	struct device dev;
+	struct fake fake;
+	char *got;
+
+	fake_init(&fake, &dev, 0);
+	got = stat_of(&dev, (struct stat_options){ .ctx = &text_context }, STATUS_OK);
+	assert_string_equal(got, "no VM has a virtual PMU of kvm_vpmu\n");
+	free(got);
+
+	fake_init(&fake, &dev, 1);
+	fake.vm[0].vcpus = 1;
+	got = stat_of(&dev, (struct stat_options){ .ctx = &text_context }, STATUS_OK);
+	assert_string_equal(got,
+"VM #1  ?  PID 1000  freeze hybrid  tsc wall\n"
+"\n"
+"vCPU 0  registers amd-v2  6 counters  descheduled 11 ticks\n"
+"  exits     1,000,000   emulated   1,000   overflows     30   pmis          29\n"
+"  early             4   reads         50   writes        60   rdpmcs         7\n"
+"  evicted           8   borrowed       9   gaps          10   anomalies      0\n"
+"  CTR  EVENT                     INT  STATE                VALUE  ENABLED  RUNNING  NOTE\n"
+"    0  RETIRED_INSTRUCTIONS:u:k  -    on               1,234,567  0.002 s  0.002 s\n"
+"    1  CYCLES_NOT_IN_HALT:u      int  on     281,474,976,710,256  0.002 s  0.001 s  ! ran 50.0%, borrows\n"
+"    5  r4f:u=0:k=0               -    off                  4,999  0.000 s  0.000 s  denied\n");
+	free(got);
+}
+
+static void stat_json(void **state)
+{
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	char *got;
+
+	fake_init(&fake, &dev, 0);
+	got = stat_of(&dev, (struct stat_options){ .ctx = &json_context }, STATUS_OK);
+	assert_string_equal(got, "[]\n");
+	free(got);
+
+	fake_init(&fake, &dev, 2);
+	got = stat_of(&dev, (struct stat_options){ .ctx = &json_context }, STATUS_OK);
+	o = parse(got);
+	assert_int_equal(json_object_array_length(o), 2);
+	json_is(o, "1.id", "2");
+	json_is(o, "1.vcpus", "2");
+	assert_int_equal(json_object_array_length(get(o, "1.vcpu")), 2);
+	json_is(o, "0.vcpu.1.index", "1");
+	json_is(o, "0.vcpu.1.vcpu_id", "2");
+	json_is(o, "0.vcpu.1.registers", "\"amd-v2\"");
+	json_is(o, "0.vcpu.1.exits", "1000001");
+	json_is(o, "0.vcpu.1.emulated", "1000");
+	json_is(o, "0.vcpu.1.overflows", "30");
+	json_is(o, "0.vcpu.1.pmis", "29");
+	json_is(o, "0.vcpu.1.early", "4");
+	json_is(o, "0.vcpu.1.reads", "50");
+	json_is(o, "0.vcpu.1.writes", "60");
+	json_is(o, "0.vcpu.1.rdpmcs", "7");
+	json_is(o, "0.vcpu.1.evicted", "8");
+	json_is(o, "0.vcpu.1.borrowed", "9");
+	json_is(o, "0.vcpu.1.gaps", "10");
+	json_is(o, "0.vcpu.1.anomalies", "0");
+	json_is(o, "0.vcpu.1.descheduled_tsc", "11");
+	json_is(o, "0.vcpu.1.counters", "6");
+	assert_int_equal(json_object_array_length(get(o, "0.vcpu.1.counter")), 6);
+	json_is(o, "0.vcpu.0.counter.0",
+		"{\"index\":0,\"select\":4391104,\"event\":\"RETIRED_INSTRUCTIONS:u:k\","
+		"\"interrupts\":false,\"enabled\":true,\"denied\":false,\"borrows\":false,"
+		"\"value\":1234567,\"enabled_ns\":2000000,\"running_ns\":2000000}");
+	json_is(o, "0.vcpu.0.counter.1",
+		"{\"index\":1,\"select\":5308534,\"event\":\"CYCLES_NOT_IN_HALT:u\","
+		"\"interrupts\":true,\"enabled\":true,\"denied\":false,\"borrows\":true,"
+		"\"value\":281474976710256,\"enabled_ns\":2000000,\"running_ns\":1000000}");
+	json_is(o, "0.vcpu.0.counter.2.event", "null");
+	json_is(o, "0.vcpu.0.counter.5.denied", "true");
+	json_object_put(o);
+	free(got);
+}
+
+/* One object in each line; rates are what came in an interval. */
+static void stat_json_lines(void **state)
+{
+	struct device dev;
+	struct fake fake;
+	char *got, *line, *rest;
+	int lines = 0;
+
+	fake_init(&fake, &dev, 1);
+	got = stat_of(&dev, (struct stat_options){ .ctx = &json_context, .interval = NS_PER_S / 10,
+						   .reports = 3 }, STATUS_OK);
+	for (line = strtok_r(got, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		struct json_object *o = parse(line);
+		double interval;
+
+		/* longer on a busy machine, and the next one may be shorter by half */
+		interval = json_object_get_double(get(o, "interval"));
+		assert_true(interval > 0.04);
+		assert_true(json_object_get_double(get(o, "time")) > 1700000000);
+		json_is(o, "vms.0.id", "1");
+		number_is_near(o, "vms.0.vcpu.0.rates.exits", 1000000 / interval);
+		number_is_near(o, "vms.0.vcpu.0.rates.reads", 50 / interval);
+		json_is(o, "vms.0.vcpu.0.rates.anomalies", "0.000000");
+		number_is_near(o, "vms.0.vcpu.0.counter.0.rate", 1234567 / interval);
+		/* over the top in one of the intervals */
+		number_is_near(o, "vms.0.vcpu.0.counter.1.rate", 600 / interval);
+		/* set back by the guest */
+		json_is(o, "vms.0.vcpu.0.counter.5.rate", "null");
+		json_object_put(o);
+		lines++;
+	}
+	assert_int_equal(lines, 3);
+	free(got);
+}
+
+static void stat_text_rates(void **state)
+{
+	struct device dev;
+	struct fake fake;
+	char *got;
+
+	fake_init(&fake, &dev, 1);
+	fake.vm[0].vcpus = 1;
+	got = stat_of(&dev, (struct stat_options){ .ctx = &text_context, .interval = NS_PER_S / 20,
+						   .reports = 1 }, STATUS_OK);
+	assert_non_null(strstr(got, "per second, over "));
+	assert_non_null(strstr(got, "VALUE/s"));
+	assert_non_null(strstr(got, "! ran 50.0%, borrows"));
+	assert_non_null(strstr(got, "off             -"));
+	free(got);
+}
+
+static void a_vm_that_ends(void **state)
+{
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	char *got;
+
+	/* others are shown */
+	fake_init(&fake, &dev, 3);
+	fake.ended[1] = true;
+	got = stat_of(&dev, (struct stat_options){ .ctx = &json_context }, STATUS_OK);
+	o = parse(got);
+	assert_int_equal(json_object_array_length(o), 2);
+	json_is(o, "1.id", "3");
+	json_object_put(o);
+	free(got);
+
+	/* who asked for it hears about it */
+	got = stat_of(&dev, (struct stat_options){ .ctx = &text_context, .vm = "#2" }, STATUS_NO_VM);
+	assert_string_equal(got, "");
+	free(got);
+	free(stat_of(&dev, (struct stat_options){ .ctx = &text_context, .vm = "#9" }, STATUS_NO_VM));
+	got = stat_of(&dev, (struct stat_options){ .ctx = &json_context, .vm = "1002" }, STATUS_OK);
+	o = parse(got);
+	assert_int_equal(json_object_array_length(o), 1);
+	json_is(o, "0.id", "3");
+	json_object_put(o);
+	free(got);
+}
+
+static void set(void **state)
+{
+	struct set_options options = { .ctx = &json_context, .vm = "1001" };
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	size_t size;
+	char *got, *said;
+	FILE *f = open_memstream(&got, &size), *messages = open_memstream(&said, &size);
+
+	fake_init(&fake, &dev, 3);
+	options.settings.fields = KVM_VPMU_SET_FREEZE;
+	options.settings.freeze = KVM_VPMU_FREEZE_VCPU;
+	assert_int_equal(set_run(&dev, &options, f, messages), STATUS_OK);
+	assert_int_equal(fake.set.id, 2);
+	assert_int_equal(fake.set.fd, -1);
+	assert_int_equal(fake.set.fields, KVM_VPMU_SET_FREEZE);
+	assert_int_equal(fake.set.freeze, KVM_VPMU_FREEZE_VCPU);
+	assert_int_equal(fake.set.reserved, 0);
+	fflush(f);
+	o = parse(got);
+	json_is(o, "", "{\"id\":2,\"pid\":1001,\"name\":\"?\",\"vcpus\":2,\"freeze\":\"vcpu\","
+		"\"tsc\":\"wall\"}");
+	json_object_put(o);
+
+	fake.ended[1] = true;
+	assert_int_equal(set_run(&dev, &options, f, messages), STATUS_NO_VM);
+	options.vm = "?";
+	assert_int_equal(set_run(&dev, &options, f, messages), STATUS_USAGE);
+	options.vm = "none";
+	assert_int_equal(set_run(&dev, &options, f, messages), STATUS_NO_VM);
+	options.vm = "#1";
+	fake.set_error = -EOPNOTSUPP;
+	assert_int_equal(set_run(&dev, &options, f, messages), STATUS_ERROR);
+	fclose(f);
+	fclose(messages);
+	free(got);
+	free(said);
+}
+
+static void versions_of_the_interface(void **state)
+{
+	struct device dev;
+	struct fake fake;
+
+	fake_init(&fake, &dev, 0);
+	memset(fake.info.hardware, 'x', sizeof(fake.info.hardware));
+	assert_int_equal(device_hello(&dev), 0);
+	assert_int_equal(strlen(dev.info.hardware), sizeof(dev.info.hardware) - 1);
+	fake.info.abi = 1000;
+	assert_int_equal(device_hello(&dev), 0);
+	fake.info.abi = 0;
+	assert_int_equal(device_hello(&dev), -EPROTO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers),
+		cmocka_unit_test(text_for_terminals),
+		cmocka_unit_test(tables),
+		cmocka_unit_test(list_text),
+		cmocka_unit_test(list_json),
+		cmocka_unit_test(list_fails),
+		cmocka_unit_test(stat_text),
+		cmocka_unit_test(stat_json),
+		cmocka_unit_test(stat_json_lines),
+		cmocka_unit_test(stat_text_rates),
+		cmocka_unit_test(a_vm_that_ends),
+		cmocka_unit_test(set),
+		cmocka_unit_test(versions_of_the_interface),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
