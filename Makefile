@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # make             build the module for the running kernel (KDIR=... for another)
+# make install     install it, and the tool vpmu; tools/packaging/install.mk has more of this
+# make deb         Debian packages of both
 # make demo        see it work on an emulated machine; no PMU, no KVM needed
-# make check       all tests, on emulated machines
+# make check       the tests, on emulated machines
+# make check-full  the same, and all of them on each host kernel
 # make unit        only those that need no machine, in a second
 # make lint        style and static checks
 # make testbed     build the emulated machines ahead of their use
 # make clean       remove what was built here
 # make clean-testbed  remove the emulated machines
 #
-# demo, check and testbed need root and Debian 12 or 13; what they install is
+# demo, checks and testbed need root and Debian 12 or 13; what they install is
 # listed in tools/testbed/packages.
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
@@ -29,6 +32,9 @@ demo: prepared
 check: prepared
 	tools/check
 
+check-full: prepared
+	tools/check --full
+
 unit: prepared
 	mkdir -p build/unit
 	$(BED)/chroot -- $(MAKE) -s -C selftests/unit O=$(CURDIR)/build/unit check
@@ -45,4 +51,6 @@ prepared:
 clean-testbed:
 	$(BED)/clean
 
-.PHONY: all clean demo check unit lint testbed prepared clean-testbed
+.PHONY: all clean demo check check-full unit lint testbed prepared clean-testbed
+
+include tools/packaging/install.mk

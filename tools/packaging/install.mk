@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Installing; docs/install.md is about it. The Debian packages are made with these targets, too.
+#
+# make install       the module for KDIR's kernel, and all that follows but DKMS
+# make install-dkms  the module's source for DKMS, which builds it for each kernel
+# make install-conf  how udev and modprobe treat the module
+# make install-tools the tool vpmu, and the header for programs of your own
+# make uninstall     remove what these installed; uninstall-... a part of it
+# make deb           the Debian packages, in build/deb
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+INSTALL ?= install
+# Where udev and modprobe look: below /usr, and below /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+
+PACKAGING := tools/packaging
+VERSION := $(shell $(PACKAGING)/version)
+# kernel.release has another version in Debian 12's headers.
+KVER ?= $(or $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
+		$(KDIR)/include/generated/utsrelease.h 2>/dev/null),\
+	$(error $(KDIR) has no kernel headers; name a kernel's by KDIR=..., or a kernel by KVER=...))
+MODULE = $(DESTDIR)/lib/modules/$(KVER)/updates/kvm_vpmu.ko
+DKMS_SOURCE = $(DESTDIR)/usr/src/kvm-vpmu-$(VERSION)
+TOOL = $(MAKE) -C tools/vpmu O=$(CURDIR)/build/tool VERSION=$(VERSION)
+
+install: install-module install-conf install-tools
+
+# Symbols of the module's for a debugger would be ten times its size.
+install-module: all
+	$(INSTALL) -D -m 644 kmod/kvm_vpmu.ko $(MODULE)
+	strip -g $(MODULE)
+	$(if $(DESTDIR),,depmod $(KVER))
+
+install-dkms: install-conf
+	rm -rf $(DKMS_SOURCE)
+	cd kmod && find . -name '*.[chS]' ! -name '*.mod.c' -exec $(INSTALL) -D -m 644 {} $(abspath $(DKMS_SOURCE))/kmod/{} \;
+	$(INSTALL) -m 644 kmod/Kbuild $(DKMS_SOURCE)/kmod/
+	$(INSTALL) -D -m 644 include/uapi/linux/kvm_vpmu.h $(DKMS_SOURCE)/include/uapi/linux/kvm_vpmu.h
+	sed 's/#MODULE_VERSION#/$(VERSION)/' $(PACKAGING)/dkms.conf >$(DKMS_SOURCE)/dkms.conf
+	$(if $(DESTDIR),,dkms install kvm-vpmu/$(VERSION) -k $(KVER))
+
+install-conf:
+	$(INSTALL) -D -m 644 $(PACKAGING)/60-kvm-vpmu.rules $(DESTDIR)$(LIBDIR)/udev/rules.d/60-kvm-vpmu.rules
+	$(INSTALL) -D -m 644 $(PACKAGING)/modprobe.conf $(DESTDIR)$(LIBDIR)/modprobe.d/kvm-vpmu.conf
+
+tool:
+	mkdir -p build/tool
+	$(TOOL)
+
+install-tools: tool
+	$(TOOL) install DESTDIR=$(abspath $(DESTDIR)) PREFIX=$(PREFIX)
+	$(INSTALL) -D -m 644 include/uapi/linux/kvm_vpmu.h $(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h
+
+uninstall: uninstall-module uninstall-dkms uninstall-conf uninstall-tools
+
+uninstall-module:
+	rm -f $(MODULE)
+	rmdir $(dir $(MODULE)) 2>/dev/null || true
+	$(if $(DESTDIR),,[ ! -d /lib/modules/$(KVER) ] || depmod $(KVER))
+
+uninstall-dkms:
+	$(if $(DESTDIR),,[ ! -e /var/lib/dkms/kvm-vpmu/$(VERSION) ] || dkms remove kvm-vpmu/$(VERSION) --all)
+	rm -rf $(DKMS_SOURCE)
+
+uninstall-conf:
+	rm -f $(DESTDIR)$(LIBDIR)/udev/rules.d/60-kvm-vpmu.rules $(DESTDIR)$(LIBDIR)/modprobe.d/kvm-vpmu.conf
+
+uninstall-tools:
+	rm -f $(DESTDIR)$(PREFIX)/bin/vpmu $(DESTDIR)$(PREFIX)/share/man/man1/vpmu.1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/vpmu \
+		$(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h
+
+deb: prepared
+	$(PACKAGING)/build
+
+.PHONY: install install-module install-dkms install-conf install-tools tool
+.PHONY: uninstall uninstall-module uninstall-dkms uninstall-conf uninstall-tools deb
