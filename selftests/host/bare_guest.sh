@@ -6,9 +6,10 @@
 # BUILD; arguments select tests.
 
 # Not for guests: cycles, TLB, caches and predictors are physical, and a VM exit changes them; the
-# oracle is the host's; event selects have no bits for hosts and guests; INV counts cycles; KVM
-# injects no NMI in an interrupt shadow (irq_flag).
-not="-cycles -tlb -mispredict -cache -oracle -select_bits -ctl/inv -kernel/NMI/irq_flag"
+# oracle is the host's; interrupts taken include the host's while it works for the guest; event selects
+# have no bits for hosts and guests; INV counts cycles; KVM injects no NMI in an interrupt shadow
+# (irq_flag).
+not="-cycles -tlb -mispredict -cache -oracle -interrupts -select_bits -ctl/inv -kernel/NMI/irq_flag"
 log=$(mktemp)
 qemu-system-x86_64 -machine q35,accel=kvm -cpu host,-svm -m 256 -nodefaults -display none \
 	-no-reboot -debugcon file:"$log" -device isa-debug-exit,iobase=0xf4,iosize=4 \
@@ -16,6 +17,6 @@ qemu-system-x86_64 -machine q35,accel=kvm -cpu host,-svm -m 256 -nodefaults -dis
 	-append "${*:-$not}"
 status=$?
 cat "$log"
-sed "s/^/# /" /sys/kernel/debug/kvm_vpmu/stats
+"$BUILD/kvm/figures" | sed "s/^/# /"
 # isa-debug-exit makes 0 a 1
 [ $status -eq 1 ]

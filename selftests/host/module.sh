@@ -2,28 +2,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # On an emulated host: what the module says and leaves behind where it can't work, and that it
-# comes and goes cleanly where it can. Needs BUILD, the folder of built tests, and MODULE, the
-# module.
+# comes and goes cleanly where it can. Needs BUILD, the folder of built tests.
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
 . ./refused.sh
 rawvm=$BUILD/kvm/rawvm
+module=$BUILD/module/$(uname -r)/kvm_vpmu.ko
 
-insmod "$BUILD/modules/taker.ko" || exit
+insmod "$BUILD/modules/$(uname -r)/taker.ko" || exit
 refused "a function taken by somebody else" "Device or resource busy" \
-	"kvm_pmu_get_msr is taken" "$MODULE"
+	"kvm_pmu_get_msr is taken" "$module"
 rmmod taker
 
 modprobe -r kvm_amd
 amd_users='' refused "kvm_amd not loaded" "Unknown symbol in module" \
-	"svm_get_cpl not found" "$MODULE"
+	"svm_get_cpl not found" "$module"
 modprobe kvm_amd
 
-refused "an unknown kernel" "Operation not supported" "is not supported" "$BUILD/unknown/kvm_vpmu.ko"
+refused "an unknown kernel" "Operation not supported" "is not supported" "$BUILD/unknown/$(uname -r)/kvm_vpmu.ko"
 
 # A VM holds the module.
-insmod "$MODULE" || exit
+insmod "$module" || exit
 coproc "$rawvm" hold
 # shellcheck disable=SC2154 # by coproc
 read -r running <&"${COPROC[0]}"
@@ -41,12 +41,12 @@ slab() {
 	awk '/^kmalloc-(512|1k|2k) |^kmalloc-cg-(512|1k|2k) / { n += $2 * $4 } END { print n }' /proc/slabinfo
 }
 for _ in 1 2 3; do
-	insmod "$MODULE" && "$rawvm" count 10 >/dev/null && rmmod kvm_vpmu
+	insmod "$module" && "$rawvm" count 10 >/dev/null && rmmod kvm_vpmu
 done
 before=$(slab)
 n=0
 for ((i = 0; i < 100; i++)); do
-	insmod "$MODULE" || break
+	insmod "$module" || break
 	got=$("$rawvm" count 1000)
 	rmmod kvm_vpmu || break
 	[ "$got" = 2004 ] && n=$((n + 1))
@@ -57,18 +57,18 @@ is "no function is left hooked" "$(grep -c . /sys/kernel/tracing/enabled_functio
 within "bytes of slab more than before" $(($(slab) - before)) -1000000 50000
 
 # A guest without a PMU, on a host whose perf is quiet: the module touches no PMU register.
-insmod "$MODULE" || exit
+insmod "$module" || exit
 is "no PMU: its registers" "$("$rawvm" --no-pmu probe 0xc0010200)" "0xc0010200 #GP"
 "$rawvm" --no-pmu probe 0x10 >/dev/null
 accesses() {
-	tr '\n' ' ' </sys/kernel/debug/kvm_vpmu/stats
+	"$BUILD/kvm/figures" accesses
 }
-is "no PMU: accesses to PMU registers" "$(accesses)" "rdmsr 0 wrmsr 0 rdpmc 0 "
+is "no PMU: accesses to PMU registers" "$(accesses)" "rdmsr 0 wrmsr 0 rdpmc 0"
 "$rawvm" probe 0x10 >/dev/null
-is "counters off: accesses to PMU registers" "$(accesses)" "rdmsr 0 wrmsr 0 rdpmc 0 "
+is "counters off: accesses to PMU registers" "$(accesses)" "rdmsr 0 wrmsr 0 rdpmc 0"
 is "a running counter: exact" "$("$rawvm" count 100000)" 200004
 case $(accesses) in
-"rdmsr 0 wrmsr 0 rdpmc 0 ") not_ok "a running counter: accesses are counted" ;;
+"rdmsr 0 wrmsr 0 rdpmc 0") not_ok "a running counter: accesses are counted" ;;
 *) ok "a running counter: accesses are counted" ;;
 esac
 is "rounds in one VM: exact" "$("$rawvm" --rounds 3 count 5000 | tr '\n' ' ')" "10004 10004 10004 "

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # On an emulated host with x-pmu-oracle=on: what guests' perf says against what the emulator knows
-# of them (docs/emulated-pmu.md, "Reference for virtual PMUs"). Needs PROGRAMS. With several host
+# of them (docs/emulated-pmu.md, "Reference for virtual PMUs"). Needs BUILD and PROGRAMS. With several host
 # CPUs, guests have as many, and their threads move about.
 
 cd "$(dirname "$0")" || exit
@@ -71,7 +71,7 @@ start
 whole cycles,cache-references,cache-misses,branch-misses, >/tmp/first &
 borrowed=0
 while [ -n "$(jobs -rp)" ]; do
-	read -r now <<<"$(sed -n 's/.* borrowed \([0-9]*\) .*/\1/p' /sys/kernel/debug/kvm_vpmu/stats)"
+	read -r now <<<"$(sed -n 's/.* borrowed \([0-9]*\) .*/\1/p' <("$BUILD/kvm/figures" vcpus))"
 	[ "${now:-0}" -le "$borrowed" ] || borrowed=$now
 	sleep 0.5
 done

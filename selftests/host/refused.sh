@@ -20,7 +20,7 @@ refused() {
 	*) not_ok "$1: it says '$3'"; note "got '$line'" ;;
 	esac
 	is "$1: no function hooked" "$(grep -c 'kvm_vpmu' /sys/kernel/tracing/enabled_functions)" 0
-	is "$1: nothing in debugfs" "$([ -e /sys/kernel/debug/kvm_vpmu ] && echo left)" ""
+	is "$1: no device" "$([ -e /dev/kvm-vpmu ] && echo left)" ""
 	is "$1: kvm_amd not held" "$(sed -n 's/^kvm_amd [0-9]* \([0-9]*\) .*/\1/p' /proc/modules)" \
 		"${amd_users-0}"
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A VM of one vCPU straight on the KVM API, which starts in milliseconds:
+ * What a guest finds at its PMU's registers:
  *
  *	rawvm [--no-pmu] [--rounds R] count N
  *		the guest counts the instructions of a loop of N times 2
@@ -15,28 +15,10 @@
  *		a VM with a running counter that stays until stdin ends
  *
  * --no-pmu takes the PMU from the VM by KVM_CAP_PMU_CAPABILITY.
- *
- * The guest is in real mode at CPL 0, and its code is written out below.
  */
 #include <argp.h>
-#include <err.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/kvm.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#define MEMORY		0x10000
-#define CODE		0x1000
-#define RESULT		0x2000
-#define GP_HANDLER	0x3000
-#define STACK		0x8000
+#include "vm.h"
 
 #define PERF_LEGACY_CTL0	0xc0010000
 #define PERF_LEGACY_CTR0	0xc0010004
@@ -45,7 +27,7 @@
 /* Guest code; the symbols are its bounds. */
 extern const char count_start[], count_end[], rdmsr_start[], rdmsr_end[];
 extern const char wrmsr_start[], wrmsr_end[], rdpmc_start[], rdpmc_end[];
-extern const char hold_start[], hold_end[], gp_start[], gp_end[];
+extern const char hold_start[], hold_end[];
 
 asm(".code16\n"
     ".globl count_start, count_end\n"
@@ -103,104 +85,10 @@ asm(".code16\n"
     "	hlt\n"
     "	jmp 1b\n"
     "hold_end:\n"
-    ".globl gp_start, gp_end\n"
-    "gp_start:\n"
-    "	movb $1, 0x2008\n"
-    "	hlt\n"
-    "gp_end:\n"
     ".code64\n");
 
 static bool no_pmu;
 static unsigned long rounds = 1;
-
-struct vm {
-	int kvm, fd, vcpu;
-	uint8_t *memory;
-	struct kvm_run *run;
-};
-
-static void xioctl(int fd, unsigned long request, void *arg, const char *name)
-{
-	if (ioctl(fd, request, arg) < 0)
-		err(1, "%s", name);
-}
-
-#define IOCTL(fd, request, arg)	xioctl(fd, request, arg, #request)
-
-static struct vm make_vm(void)
-{
-	struct vm vm = { .kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC) };
-	struct kvm_userspace_memory_region region = { .memory_size = MEMORY };
-	struct {
-		struct kvm_cpuid2 head;
-		struct kvm_cpuid_entry2 entries[256];
-	} cpuid = { .head.nent = 256 };
-
-	if (vm.kvm < 0)
-		err(1, "/dev/kvm");
-	vm.fd = ioctl(vm.kvm, KVM_CREATE_VM, 0);
-	if (vm.fd < 0)
-		err(1, "KVM_CREATE_VM");
-	if (no_pmu) {
-		struct kvm_enable_cap cap = { .cap = KVM_CAP_PMU_CAPABILITY,
-					      .args[0] = KVM_PMU_CAP_DISABLE };
-
-		IOCTL(vm.fd, KVM_ENABLE_CAP, &cap);
-	}
-	vm.memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (vm.memory == MAP_FAILED)
-		err(1, "mmap");
-	region.userspace_addr = (uintptr_t)vm.memory;
-	IOCTL(vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
-
-	vm.vcpu = ioctl(vm.fd, KVM_CREATE_VCPU, 0);
-	if (vm.vcpu < 0)
-		err(1, "KVM_CREATE_VCPU");
-	IOCTL(vm.kvm, KVM_GET_SUPPORTED_CPUID, &cpuid);
-	IOCTL(vm.vcpu, KVM_SET_CPUID2, &cpuid);
-	vm.run = mmap(NULL, ioctl(vm.kvm, KVM_GET_VCPU_MMAP_SIZE, 0),
-		      PROT_READ | PROT_WRITE, MAP_SHARED, vm.vcpu, 0);
-	if (vm.run == MAP_FAILED)
-		err(1, "mmap of the vCPU");
-
-	/* #GP, vector 13 of the real-mode table at 0 */
-	memcpy(vm.memory + GP_HANDLER, gp_start, gp_end - gp_start);
-	*(uint16_t *)(vm.memory + 4 * 13) = GP_HANDLER;
-	return vm;
-}
-
-static void load_code(struct vm *vm, const char *start, const char *end,
-		      struct kvm_regs regs)
-{
-	struct kvm_sregs sregs;
-
-	memcpy(vm->memory + CODE, start, end - start);
-	memset(vm->memory + RESULT, 0, 16);
-	IOCTL(vm->vcpu, KVM_GET_SREGS, &sregs);
-	sregs.cs.base = 0;
-	sregs.cs.selector = 0;
-	IOCTL(vm->vcpu, KVM_SET_SREGS, &sregs);
-	regs.rip = CODE;
-	regs.rsp = STACK;
-	regs.rflags = 2;
-	IOCTL(vm->vcpu, KVM_SET_REGS, &regs);
-}
-
-static void run_to_hlt(struct vm *vm)
-{
-	IOCTL(vm->vcpu, KVM_RUN, NULL);
-	if (vm->run->exit_reason != KVM_EXIT_HLT)
-		errx(1, "the guest ended with exit reason %u", vm->run->exit_reason);
-}
-
-static void free_vm(struct vm *vm)
-{
-	close(vm->vcpu);
-	close(vm->fd);
-	close(vm->kvm);
-	munmap(vm->memory, MEMORY);
-}
 
 static uint64_t result(const struct vm *vm)
 {
@@ -233,7 +121,7 @@ static uint64_t number(const char *text)
  */
 static void count(uint64_t n)
 {
-	struct vm vm = make_vm();
+	struct vm vm = make_vm(!no_pmu);
 
 	while (rounds--) {
 		load_code(&vm, count_start, count_end, (struct kvm_regs){ .rbx = n });
@@ -246,7 +134,7 @@ static void count(uint64_t n)
 static void one(const char *name, const char *start, const char *end,
 		struct kvm_regs regs)
 {
-	struct vm vm = make_vm();
+	struct vm vm = make_vm(!no_pmu);
 
 	load_code(&vm, start, end, regs);
 	run_to_hlt(&vm);
@@ -256,7 +144,7 @@ static void one(const char *name, const char *start, const char *end,
 
 static void hold(void)
 {
-	struct vm vm = make_vm();
+	struct vm vm = make_vm(!no_pmu);
 	char c;
 
 	load_code(&vm, hold_start, hold_end, (struct kvm_regs){ });

@@ -138,17 +138,17 @@ static void classes(void **state)
 	pmu.select[0] = 0xc2 | EN | USR;
 	assert_int_equal(guest_class(&pmu, 0), VPMU_BRANCH);
 	pmu.select[0] = 0x76 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_SPECULATIVE);
+	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
 	/* event select bits 11:8 are bits 35:32 */
 	pmu.select[0] = 0x1000000c0ULL | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_SPECULATIVE);
+	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
 	/* CMASK 1 is one event a cycle, more isn't; INV counts the others */
 	pmu.select[0] = 0x010000c0 | EN | USR;
 	assert_int_equal(guest_class(&pmu, 0), VPMU_INSTRUCTION);
 	pmu.select[0] = 0x020000c0 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_SPECULATIVE);
+	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
 	pmu.select[0] = 0x018000c0 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_SPECULATIVE);
+	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
 }
 
 static void filters(void **state)
@@ -165,9 +165,34 @@ static void filters(void **state)
 	assert_int_equal(guest_filter(&pmu, 1), 0);
 }
 
+static void speculative_events_are_those_of_the_cpu(void **state)
+{
+	struct guest_pmu pmu = { };
+
+	guest_reset(&pmu, GUEST_AMD_V2, 6);
+	for (unsigned int event = 0; event < 0x200; event++) {
+		bool retired = (event >= 0xc0 && event <= 0xcc) || event == 0xd1 ||
+			       (event >= 0x1c0 && event <= 0x1cc) || event == 0x1d0 ||
+			       event == 0x003 || event == 0x005 || event == 0x008 ||
+			       (event >= 0x00a && event <= 0x00d);
+
+		pmu.select[1] = EN | OS | (event & 0xff) | (u64)(event >> 8) << 32;
+		assert_int_equal(guest_speculative(&pmu, 1), !retired);
+		pmu.select[1] |= BIT_ULL(23);	/* INV: cycles without */
+		assert_true(guest_speculative(&pmu, 1));
+	}
+	/* family 10h has other events there */
+	guest_reset(&pmu, GUEST_AMD_LEGACY, 4);
+	pmu.select[0] = EN | OS | 0xd0ULL | 1ULL << 32;
+	assert_true(guest_speculative(&pmu, 0));
+	pmu.select[0] = EN | OS | 0xc2;
+	assert_false(guest_speculative(&pmu, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(speculative_events_are_those_of_the_cpu),
 		cmocka_unit_test(no_pmu_has_no_registers),
 		cmocka_unit_test(legacy_has_four),
 		cmocka_unit_test(core_has_six_and_the_aliases),

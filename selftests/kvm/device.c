@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * /dev/kvm-vpmu: what it answers, and that whatever is asked of it changes
+ * nothing that it shouldn't.  TAP.
+ */
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/kvm.h>
+#include <linux/kvm_vpmu.h>
+
+static int tests, failed;
+static int device;
+
+static void check(bool good, const char *what)
+{
+	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, what);
+	failed += !good;
+	fflush(stdout);
+}
+
+/* An ioctl that must fail with @error. */
+static void refuses(unsigned long request, void *arg, int error, const char *what)
+{
+	int got = ioctl(device, request, arg) ? errno : 0;
+
+	check(got == error, what);
+	if (got != error)
+		printf("# errno %d (%s), expected %d\n", got, strerror(got), error);
+}
+
+struct vm {
+	int fd, vcpu;
+};
+
+static struct vm make_vm(void)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	struct vm vm;
+
+	if (kvm < 0)
+		err(1, "/dev/kvm");
+	vm.fd = ioctl(kvm, KVM_CREATE_VM, 0);
+	if (vm.fd < 0)
+		err(1, "KVM_CREATE_VM");
+	vm.vcpu = ioctl(vm.fd, KVM_CREATE_VCPU, 0);
+	if (vm.vcpu < 0)
+		err(1, "KVM_CREATE_VCPU");
+	close(kvm);
+	return vm;
+}
+
+static void free_vm(struct vm vm)
+{
+	close(vm.vcpu);
+	close(vm.fd);
+}
+
+/* This process's only VM, as the device lists it. */
+static bool find(struct kvm_vpmu_vm *vm)
+{
+	struct kvm_vpmu_vm all[64];
+	struct kvm_vpmu_vms list = { .vms = (uintptr_t)all, .room = 64 };
+
+	if (ioctl(device, KVM_VPMU_GET_VMS, &list))
+		err(1, "KVM_VPMU_GET_VMS");
+	for (unsigned int i = 0; i < list.count && i < 64; i++) {
+		if (all[i].pid == getpid()) {
+			*vm = all[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+static void info(void)
+{
+	struct kvm_vpmu_info info;
+
+	memset(&info, 0xff, sizeof(info));
+	check(!ioctl(device, KVM_VPMU_GET_INFO, &info), "info");
+	check(info.abi == KVM_VPMU_ABI, "info: ABI");
+	check(info.counters >= 4 && info.counters <= KVM_VPMU_COUNTERS, "info: counters");
+	check(memchr(info.hardware, 0, sizeof(info.hardware)) && info.hardware[0],
+	      "info: name of the hardware");
+	check(!info.reserved, "info: reserved field");
+}
+
+static void requests(void)
+{
+	struct kvm_vpmu_info info;
+	char *hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	refuses(_IO(KVM_VPMU_IOC, 99), NULL, ENOTTY, "an unknown request");
+	refuses(_IOR(KVM_VPMU_IOC, 0, char[8]), &info, ENOTTY, "a structure too small");
+	refuses(_IOR(KVM_VPMU_IOC, 0, char[4096]), &info, ENOTTY, "a structure too large");
+	refuses(_IO(0xae, 0), NULL, ENOTTY, "KVM's own request");
+	refuses(KVM_VPMU_GET_INFO, hole, EFAULT, "info: an address that isn't there");
+	refuses(KVM_VPMU_GET_VMS, hole, EFAULT, "list: the same");
+	refuses(KVM_VPMU_SET, hole, EFAULT, "set: the same");
+	refuses(KVM_VPMU_GET_VCPU, hole, EFAULT, "vCPU: the same");
+	refuses(KVM_VPMU_GET_INFO, (void *)0xffff800000000000, EFAULT,
+		"info: an address of the kernel's");
+	munmap(hole, 4096);
+}
+
+static void lists(void)
+{
+	struct kvm_vpmu_vms list = { .room = 0 };
+	struct kvm_vpmu_vm before, vm;
+	struct vm one = make_vm();
+
+	check(!ioctl(device, KVM_VPMU_GET_VMS, &list) && list.count >= 1,
+	      "list: without room it counts");
+	list = (struct kvm_vpmu_vms){ .vms = 8, .room = 1000000 };
+	refuses(KVM_VPMU_GET_VMS, &list, EFAULT, "list: room that isn't there");
+	check(find(&vm), "list: a VM with a vCPU is there");
+	check(vm.vcpus == 1 && vm.freeze == KVM_VPMU_FREEZE_HYBRID &&
+	      vm.tsc == KVM_VPMU_TSC_WALL && !vm.reserved, "list: what it tells");
+	before = vm;
+	free_vm(one);
+	check(!find(&vm), "list: it goes with the VM");
+	one = make_vm();
+	check(find(&vm) && vm.id > before.id, "list: its number isn't used again");
+	free_vm(one);
+}
+
+static void bad_settings(void)
+{
+	struct vm one = make_vm();
+	struct kvm_vpmu_settings s;
+	struct kvm_vpmu_vm before, after;
+	int event = eventfd(0, 0), kvm = open("/dev/kvm", O_RDWR);
+
+	if (!find(&before))
+		errx(1, "the VM isn't listed");
+	const struct kvm_vpmu_settings good = {
+		.id = before.id, .fd = -1,
+		.fields = KVM_VPMU_SET_FREEZE | KVM_VPMU_SET_TSC,
+		.freeze = KVM_VPMU_FREEZE_GUEST, .tsc = KVM_VPMU_TSC_VCPU,
+	};
+
+#define REFUSES(change, error, what)				\
+	do {							\
+		s = good;					\
+		change;						\
+		refuses(KVM_VPMU_SET, &s, error, "set: " what);	\
+	} while (0)
+
+	REFUSES(s.reserved = 1, EINVAL, "a reserved field");
+	REFUSES(s.fields = 4, EINVAL, "an unknown field");
+	REFUSES(s.fields = ~0u, EINVAL, "all fields");
+	REFUSES(s.freeze = 3, EINVAL, "a freeze mode that isn't one");
+	REFUSES(s.tsc = 2, EINVAL, "a TSC that isn't one");
+	REFUSES(s.id = ~0ull, ENOENT, "a VM that isn't there");
+	REFUSES(s.fd = one.fd, EINVAL, "a VM named twice");
+	REFUSES(s.id = 0, EINVAL, "no VM named");
+	REFUSES((s.id = 0, s.fd = 999), EBADF, "a file that isn't open");
+	REFUSES((s.id = 0, s.fd = event), EINVAL, "an eventfd as VM");
+	REFUSES((s.id = 0, s.fd = kvm), EINVAL, "/dev/kvm as VM");
+	REFUSES((s.id = 0, s.fd = one.vcpu), EINVAL, "a vCPU as VM");
+	REFUSES((s.id = 0, s.fd = device), EINVAL, "the device as VM");
+#undef REFUSES
+	check(find(&after) && !memcmp(&before, &after, sizeof(after)),
+	      "set: nothing of it changed anything");
+
+	s = good;
+	check(!ioctl(device, KVM_VPMU_SET, &s), "set: good settings");
+	check(find(&after) && after.freeze == KVM_VPMU_FREEZE_GUEST &&
+	      after.tsc == KVM_VPMU_TSC_VCPU, "set: they are listed");
+	s.id = 0;
+	s.fd = one.fd;
+	s.fields = KVM_VPMU_SET_FREEZE;
+	s.freeze = KVM_VPMU_FREEZE_VCPU;
+	s.tsc = 77;
+	check(!ioctl(device, KVM_VPMU_SET, &s), "set: by file, a field that isn't set may be anything");
+	check(find(&after) && after.freeze == KVM_VPMU_FREEZE_VCPU &&
+	      after.tsc == KVM_VPMU_TSC_VCPU, "set: it changes only its field");
+
+	close(one.vcpu);
+	check(!ioctl(device, KVM_VPMU_SET, &s), "set: a VM whose vCPU's file is closed");
+	close(one.fd);
+	s.id = before.id;
+	s.fd = -1;
+	refuses(KVM_VPMU_SET, &s, ENOENT, "set: a closed VM");
+	close(event);
+	close(kvm);
+}
+
+static void vcpus(void)
+{
+	struct vm one = make_vm();
+	struct kvm_vpmu_vm vm;
+	struct kvm_vpmu_vcpu v;
+
+	if (!find(&vm))
+		errx(1, "the VM isn't listed");
+	memset(&v, 0xff, sizeof(v));
+	v.vm = vm.id;
+	v.index = 0;
+	check(!ioctl(device, KVM_VPMU_GET_VCPU, &v), "vCPU: there");
+	check(v.vcpu_id == 0 && !v.exits && !v.overflows && !v.anomalies &&
+	      !v.reserved[0] && !v.counter[KVM_VPMU_COUNTERS - 1].value,
+	      "vCPU: nothing happened yet");
+	v = (struct kvm_vpmu_vcpu){ .vm = vm.id, .index = 1 };
+	refuses(KVM_VPMU_GET_VCPU, &v, ENOENT, "vCPU: the second of one");
+	v = (struct kvm_vpmu_vcpu){ .vm = vm.id, .index = ~0u };
+	refuses(KVM_VPMU_GET_VCPU, &v, ENOENT, "vCPU: the last one there could be");
+	v = (struct kvm_vpmu_vcpu){ .vm = ~0ull };
+	refuses(KVM_VPMU_GET_VCPU, &v, ENOENT, "vCPU: of no VM");
+	free_vm(one);
+}
+
+/* As somebody who may not open it. */
+static void unprivileged(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		if (setgid(65534) || setuid(65534))
+			_exit(2);
+		_exit(open("/dev/kvm-vpmu", O_RDWR) < 0 && errno == EACCES ? 0 : 1);
+	}
+	check(waitpid(child, &status, 0) == child && !status, "nobody may not open it");
+}
+
+static atomic_bool stop;
+
+static void *look(void *unused)
+{
+	struct kvm_vpmu_vm all[64];
+
+	while (!stop) {
+		struct kvm_vpmu_vms list = { .vms = (uintptr_t)all, .room = 64 };
+
+		if (ioctl(device, KVM_VPMU_GET_VMS, &list))
+			return (void *)1;
+		for (unsigned int i = 0; i < list.count && i < 64; i++) {
+			struct kvm_vpmu_vcpu v = { .vm = all[i].id };
+			struct kvm_vpmu_settings s = {
+				.id = all[i].id, .fd = -1,
+				.fields = KVM_VPMU_SET_FREEZE | KVM_VPMU_SET_TSC,
+				.freeze = i % 3, .tsc = i % 2,
+			};
+
+			if (all[i].pid != getpid())
+				continue;
+			if (ioctl(device, KVM_VPMU_GET_VCPU, &v) && errno != ENOENT)
+				return (void *)1;
+			if (ioctl(device, KVM_VPMU_SET, &s) && errno != ENOENT)
+				return (void *)1;
+		}
+	}
+	return unused;
+}
+
+static void races(void)
+{
+	pthread_t thread[2];
+	void *result[2];
+	struct kvm_vpmu_vm vm;
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&thread[i], NULL, look, NULL);
+	for (int i = 0; i < 100; i++) {
+		struct vm one = make_vm(), two = make_vm();
+
+		free_vm(two);
+		free_vm(one);
+	}
+	stop = true;
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], &result[i]);
+	check(!result[0] && !result[1], "looking and setting while VMs come and go");
+	check(!find(&vm), "none is left");
+}
+
+int main(void)
+{
+	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	info();
+	requests();
+	lists();
+	bad_settings();
+	vcpus();
+	unprivileged();
+	races();
+	printf("1..%d\n", tests);
+	return !!failed;
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What a VM exit costs, and what the guest's counters see of it: a guest that
+ * executes nothing but CPUID, against the emulator's oracle.
+ *
+ *	exits [--no-pmu] [--freeze MODE] [SELECT...]
+ *
+ * The guest counts with these event selects, one counter each.  Prints one
+ * line "NAME VALUE" each: of an iteration of 4 instructions, the oracle's
+ * counts, and what the counters read.  An iteration's share is the difference
+ * between many iterations and none, each in the run of many that the host's
+ * timer disturbed least.
+ */
+#define _GNU_SOURCE
+#include <argp.h>
+#include <sched.h>
+
+#include <linux/kvm_vpmu.h>
+
+#include "vm.h"
+
+#define MAX_COUNTERS	6
+#define ITERATIONS	50
+#define RUNS		150
+
+/* docs/emulated-pmu.md, "Oracle" */
+#define ORACLE		0xc0de0100
+#define HOST_KERNEL	0
+#define GUEST_KERNEL	2
+
+enum { INSTRUCTIONS = 0, CYCLES = 5, VMRUN = 10, EMULATED = 11, RDMSR = 12, WRMSR = 13,
+       EXITS = 14, RDPMC = 15, NR_EVENTS };
+
+/*
+ * EBX iterations, ESI counters whose selects are in the table; it then holds
+ * their values.
+ */
+extern const char exits_start[], exits_end[];
+asm(".code16\n"
+    ".globl exits_start, exits_end\n"
+    "exits_start:\n"
+    "	mov %ebx, %ebp\n"
+    "	xor %edi, %edi\n"
+    "1:	cmp %esi, %edi\n"
+    "	je 2f\n"
+    "	lea 0xc0010201(,%edi,2), %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	dec %ecx\n"
+    "	mov 0x2100(,%edi,8), %eax\n"
+    "	mov 0x2104(,%edi,8), %edx\n"
+    "	wrmsr\n"
+    "	inc %edi\n"
+    "	jmp 1b\n"
+    "2:	test %ebp, %ebp\n"
+    "	jz 4f\n"
+    "3:	xor %eax, %eax\n"
+    "	cpuid\n"
+    "	dec %ebp\n"
+    "	jnz 3b\n"
+    "4:	xor %edi, %edi\n"
+    "5:	cmp %esi, %edi\n"
+    "	je 6f\n"
+    "	lea 0xc0010200(,%edi,2), %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	inc %ecx\n"
+    "	rdmsr\n"
+    "	mov %eax, 0x2100(,%edi,8)\n"
+    "	mov %edx, 0x2104(,%edi,8)\n"
+    "	inc %edi\n"
+    "	jmp 5b\n"
+    "6:	hlt\n"
+    "exits_end:\n"
+    ".code64\n");
+
+struct counts {
+	uint64_t oracle[NR_EVENTS][4];
+	uint64_t counter[MAX_COUNTERS];
+};
+
+static bool pmu = true;
+static int freeze = -1;
+static uint64_t selects[MAX_COUNTERS];
+static unsigned int nr;
+static int msr;
+
+static void read_oracle(uint64_t (*oracle)[4])
+{
+	for (int event = 0; event < NR_EVENTS; event++)
+		for (int mode = 0; mode < 4; mode++)
+			if (pread(msr, &oracle[event][mode], 8, ORACLE + 4 * event + mode) != 8)
+				err(1, "the oracle (x-pmu-oracle=on, modprobe msr)");
+}
+
+static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
+{
+	uint64_t before[NR_EVENTS][4];
+
+	load_code(vm, exits_start, exits_end,
+		  (struct kvm_regs){ .rbx = iterations, .rsi = nr });
+	memcpy(vm->memory + TABLE, selects, sizeof(selects));
+	read_oracle(before);
+	run_to_hlt(vm);
+	read_oracle(c->oracle);
+	for (int event = 0; event < NR_EVENTS; event++)
+		for (int mode = 0; mode < 4; mode++)
+			c->oracle[event][mode] -= before[event][mode];
+	memcpy(c->counter, vm->memory + TABLE, sizeof(c->counter));
+}
+
+/* The run in which the host did least. */
+static struct counts best(struct vm *vm, unsigned int iterations)
+{
+	struct counts min, c;
+
+	run_once(vm, iterations, &min);
+	for (int i = 0; i < RUNS; i++) {
+		run_once(vm, iterations, &c);
+		if (c.oracle[CYCLES][HOST_KERNEL] < min.oracle[CYCLES][HOST_KERNEL])
+			min = c;
+	}
+	return min;
+}
+
+static void print(const char *name, uint64_t many, uint64_t none)
+{
+	int64_t difference = many - none;
+
+	printf("%s %.2f\n", name, (double)difference / ITERATIONS);
+}
+
+static void measure(void)
+{
+	struct vm vm = make_vm(pmu);
+	struct counts many, none;
+	char name[16];
+
+	if (freeze >= 0) {
+		struct kvm_vpmu_settings s = {
+			.fd = vm.fd, .fields = KVM_VPMU_SET_FREEZE, .freeze = freeze,
+		};
+		int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+
+		if (device < 0)
+			err(1, "/dev/kvm-vpmu");
+		IOCTL(device, KVM_VPMU_SET, &s);
+	}
+	many = best(&vm, ITERATIONS);
+	none = best(&vm, 0);
+
+#define PRINT(name, event, mode) \
+	print(name, many.oracle[event][mode], none.oracle[event][mode])
+	PRINT("exits", EXITS, GUEST_KERNEL);
+	PRINT("guest_instructions", INSTRUCTIONS, GUEST_KERNEL);
+	PRINT("guest_cycles", CYCLES, GUEST_KERNEL);
+	PRINT("vmruns", VMRUN, GUEST_KERNEL);
+	PRINT("emulated", EMULATED, GUEST_KERNEL);
+	PRINT("host_instructions", INSTRUCTIONS, HOST_KERNEL);
+	PRINT("host_cycles", CYCLES, HOST_KERNEL);
+	PRINT("rdmsr", RDMSR, HOST_KERNEL);
+	PRINT("wrmsr", WRMSR, HOST_KERNEL);
+	PRINT("rdpmc", RDPMC, HOST_KERNEL);
+#undef PRINT
+	for (unsigned int i = 0; i < nr; i++) {
+		snprintf(name, sizeof(name), "counter%u", i);
+		print(name, many.counter[i], none.counter[i]);
+	}
+	free_vm(&vm);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	static const char * const modes[] = { "hybrid", "guest", "vcpu" };
+	char *end;
+
+	switch (key) {
+	case 'p':
+		pmu = false;
+		return 0;
+	case 'f':
+		for (int i = 0; i < 3; i++)
+			if (!strcmp(arg, modes[i]))
+				freeze = i;
+		if (freeze < 0)
+			argp_error(state, "no freeze mode '%s'", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (nr == MAX_COUNTERS)
+			argp_error(state, "too many counters");
+		selects[nr++] = strtoull(arg, &end, 0);
+		if (*end || end == arg)
+			argp_error(state, "'%s' is no event select", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "no-pmu", 'p', NULL, 0, "the VM has no PMU", 0 },
+		{ "freeze", 'f', "MODE", 0, "its freeze mode: hybrid, guest or vcpu", 0 },
+		{ }
+	};
+	static const struct argp argp = {
+		options, parse, "[SELECT...]", "What a VM exit costs", NULL, NULL, NULL
+	};
+	cpu_set_t first;
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	if (sched_setaffinity(0, sizeof(first), &first))
+		err(1, "sched_setaffinity");
+	msr = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
+	if (msr < 0)
+		err(1, "/dev/cpu/0/msr");
+	measure();
+	return 0;
+}
