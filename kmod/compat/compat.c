@@ -94,6 +94,35 @@ static int pin_vendor_module(unsigned long address)
 	return 0;
 }
 
+#ifdef COMPAT_NMI_WAITS
+
+DEFINE_STATIC_CALL_NULL(process_nmi, compat_proto_init);
+
+static int find_process_nmi(void)
+{
+	unsigned long address = require("process_nmi");
+
+	if (!address)
+		return -ENOENT;
+	static_call_update(process_nmi, (void *)address);
+	return 0;
+}
+
+void compat_process_nmi(struct kvm_vcpu *vcpu)
+{
+	if (kvm_check_request(KVM_REQ_NMI, vcpu))
+		static_call(process_nmi)(vcpu);
+}
+
+#else
+
+static int find_process_nmi(void)
+{
+	return 0;
+}
+
+#endif
+
 int compat_init(void)
 {
 	unsigned long cpl, address, lookup, is_kvm, deliver;
@@ -118,6 +147,8 @@ int compat_init(void)
 		return -ENOENT;
 	deliver = require("kvm_pmu_deliver_pmi");
 	if (!deliver)
+		return -ENOENT;
+	if (find_process_nmi())
 		return -ENOENT;
 	static_call_update(deliver_pmi, (void *)deliver);
 	static_call_update(compat_get_cpl, (void *)cpl);

@@ -44,6 +44,16 @@ bool compat_event_allowed(struct kvm_vcpu *vcpu, u64 select);
 /* Deliver the guest's PMU interrupt by its local APIC, as KVM_REQ_PMI does it at a VM entry. */
 void compat_deliver_pmi(struct kvm_vcpu *vcpu);
 
+/*
+ * Linux before 6.7 looks at KVM_REQ_NMI before KVM_REQ_PMI: an NMI that the
+ * latter makes waits for the next round, and lets an interrupt of the guest
+ * come first.  Process it; the vCPU is about to be entered.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+#define COMPAT_NMI_WAITS
+void compat_process_nmi(struct kvm_vcpu *vcpu);
+#endif
+
 /* Is this the file of a VM (KVM_CREATE_VM)?  If so, private_data is its struct kvm. */
 bool compat_file_is_vm(struct file *file);
 

@@ -136,6 +136,15 @@ static void vpmu_kvm_pmu_handle_event(struct kvm_vcpu *vcpu)
 	static_call(original_kvm_pmu_handle_event)(vcpu);
 }
 
+#ifdef COMPAT_NMI_WAITS
+ORIGINAL(kvm_pmu_deliver_pmi, compat_proto_init);
+static void vpmu_kvm_pmu_deliver_pmi(struct kvm_vcpu *vcpu)
+{
+	static_call(original_kvm_pmu_deliver_pmi)(vcpu);
+	compat_process_nmi(vcpu);
+}
+#endif
+
 /* @owed: the class, as a bit of vpmu_hot.owed */
 void vpmu_retired(struct vpmu_vcpu *vv, u32 owed)
 {
@@ -237,6 +246,9 @@ struct hook vpmu_hooks[] = {
 	REDIRECT(kvm_pmu_set_msr),
 	REDIRECT(kvm_pmu_rdpmc),
 	REDIRECT(kvm_pmu_handle_event),
+#ifdef COMPAT_NMI_WAITS
+	REDIRECT(kvm_pmu_deliver_pmi),
+#endif
 	REDIRECT(kvm_pmu_refresh),
 	REDIRECT(kvm_pmu_destroy),
 	{
