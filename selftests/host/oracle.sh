@@ -7,15 +7,7 @@
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
-
-# msr NUMBER: of the oracle's window
-msr() {
-	dd if=/dev/cpu/0/msr bs=8 count=1 skip=$(($1)) iflag=skip_bytes status=none | od -An -tu8 |
-		tr -d ' '
-}
-
-signature=0xc0de0000 compared=0xc0de0010 mismatches=0xc0de0011
-instructions=0xc0de0018 branches=0xc0de0019
+. ./oracle-lib.sh
 
 # What perf says of the whole guest for a while: instructions, branches. $1: events
 # before them, each with a comma, so that those that are compared get what counters are left
@@ -26,39 +18,22 @@ perf stat -a -x, -o /tmp/o -e ${MORE}instructions,branches -- \
 awk -F, '$3 ~ /^(instructions|branches)(:|$)/ && $5 == "100.00" { printf "%s ", $1 }' /tmp/o
 E2
 whole() {
-	vpmu-guest --smp "$(nproc)" -- bash -c "PROGRAMS='$PROGRAMS' MORE='${1:-}'; $(cat /tmp/whole)"
+	vpmu-guest --smp "${smp:-$(nproc)}" -- bash -c "PROGRAMS='$PROGRAMS' MORE='${1:-}'; $(cat /tmp/whole)"
 }
 
-# agree NAME
-agree() {
-	is "$1: reads that differ from the truth" "$(msr $mismatches)" "$before_bad"
-	if [ "$(msr $mismatches)" != "$before_bad" ]; then
-		for ((i = 2; i < 7; i++)); do
-			note "last mismatch $i: $(printf %#x "$(msr $((compared + i)))")"
-		done
-	fi
-	if [ "$(msr $compared)" -gt "$before" ]; then
-		ok "$1: $(($(msr $compared) - before)) reads compared"
-	else
-		not_ok "$1: no read was compared"
-	fi
-}
-
-start() {
-	before=$(msr $compared) before_bad=$(msr $mismatches)
+# Guests' sums from here on, too
+begin() {
+	start
 	before_i=$(msr $instructions) before_b=$(msr $branches)
 }
 
-modprobe msr
-is "the oracle is there" "$(printf %x "$(msr $signature)")" 554d50565f4d564b
-
-start
+begin
 read -r i b <<<"$(whole)"
 is "a whole guest: instructions" "$i" $(($(msr $instructions) - before_i))
 is "a whole guest: branches" "$b" $(($(msr $branches) - before_b))
 agree "a whole guest"
 
-start
+begin
 "$PROGRAMS/storm" 1000 &
 read -r i b <<<"$(whole)"
 kill $!
@@ -67,7 +42,7 @@ is "in a storm of interrupts: branches" "$b" $(($(msr $branches) - before_b))
 agree "in a storm of interrupts"
 
 # The host's watchdog holds one of the physical counters, so a guest that runs as many borrows it.
-start
+begin
 whole cycles,cache-references,cache-misses,branch-misses, >/tmp/first &
 borrowed=0
 while [ -n "$(jobs -rp)" ]; do
@@ -90,7 +65,7 @@ else
 	not_ok "the host's watchdog counts on"
 fi
 
-start
+begin
 whole >/tmp/first &
 whole >/tmp/second
 wait $!
@@ -101,5 +76,13 @@ is "two guests on one CPU: sum of instructions" $((i1 + i2)) \
 	$(($(msr $instructions) - before_i))
 is "two guests on one CPU: sum of branches" $((b1 + b2)) $(($(msr $branches) - before_b))
 agree "two guests on one CPU"
+
+# Each counts on its own; they share the host's CPU, if it has one only.
+begin
+smp=2
+read -r i b <<<"$(whole)"
+is "a guest of two vCPUs: instructions" "$i" $(($(msr $instructions) - before_i))
+is "a guest of two vCPUs: branches" "$b" $(($(msr $branches) - before_b))
+agree "a guest of two vCPUs"
 
 finish

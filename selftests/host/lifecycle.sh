@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# On an emulated host with x-pmu-oracle=on: what a stock guest lives through besides running. Guests of
+# each kernel, CPUs that come and go, a reset and a kexec in the middle of counting. perf is exact
+# after each, and no read differs from the oracle's reference. Needs BUILD and PROGRAMS.
+
+cd "$(dirname "$0")" || exit
+. ../tap.sh
+. ./oracle-lib.sh
+guest=$PWD/../guest
+kernel=$(uname -r)
+
+# passes NAME COUNT VPMU-GUEST'S ARGUMENT...: a guest in which COUNT tests pass, and no other
+passes() {
+	local name=$1 count=$2 status
+	shift 2
+	start
+	vpmu-guest "$@" >/tmp/guest-out 2>&1
+	status=$?
+	is "$name: tests that passed" "$(grep -c '^ok' /tmp/guest-out)" "$count"
+	is "$name: status" "$status" 0
+	[ $status = 0 ] || sed 's/^/# /' /tmp/guest-out
+	agree "$name"
+}
+
+exact="env PROGRAMS=$PROGRAMS $guest/perf_exact.sh"
+
+for other in 6.1 6.12 7.2; do
+	# shellcheck disable=SC2086 # several words
+	passes "a guest with Linux $other" 16 --kernel $other -- $exact
+done
+
+passes "CPUs that come and go" 17 --smp 2 -- env PROGRAMS="$PROGRAMS" "$guest/on_and_off.sh"
+
+# Both leave counters running, and come back to the same command.
+passes "a reset" 16 --guest-arg -action --guest-arg reboot=reset -- sh -c "
+	[ -e /run/vpmu/again ] && exec $exact
+	perf stat -a -e instructions,branches,cycles sleep 1000 &
+	perf record -q -a -c 100000 -e instructions -o /tmp/perf.data sleep 1000 &
+	sleep 2
+	touch /run/vpmu/again
+	echo b >/proc/sysrq-trigger"
+
+passes "kexec" 16 --guest-arg -virtfs \
+	--guest-arg local,path=/run/vpmu/initramfs,mount_tag=initramfs,security_model=none,readonly=on -- sh -c "
+	[ -e /run/vpmu/again ] && exec $exact
+	mount -t 9p -o trans=virtio,version=9p2000.L initramfs /mnt
+	kexec -c -l /run/lower/boot/vmlinuz-$kernel --initrd=/mnt/$kernel --reuse-cmdline
+	perf stat -a -e instructions,branches,cycles sleep 1000 &
+	perf record -q -a -c 100000 -e instructions -o /tmp/perf.data sleep 1000 &
+	sleep 2
+	touch /run/vpmu/again
+	kexec -e"
+
+finish
