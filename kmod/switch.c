@@ -328,11 +328,17 @@ static void stop_all(struct vpmu_vcpu *vv)
 
 void switch_load(struct vpmu_vcpu *vv)
 {
+	/*
+	 * KVM may be about to complete an instruction, before it looks at its
+	 * requests; on Linux 6.1 a new filter makes none at all.
+	 */
+	u64 denied = access_denied(vv);
 	unsigned long flags;
 
 	local_irq_save(flags);
 	vv->loaded = true;
 	vv->freeze = READ_ONCE(vv->vm->freeze);
+	vv->denied = denied;
 	this_cpu_write(vpmu_cpu.vv, vv);
 	start_all(vv);
 	local_irq_restore(flags);
