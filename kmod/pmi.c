@@ -130,6 +130,12 @@ void pmi_handle(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 }
 
+static void deliver_now(struct vpmu_vcpu *vv)
+{
+	if (kvm_check_request(KVM_REQ_PMI, vv->hot.vcpu))
+		compat_deliver_pmi(vv->hot.vcpu);
+}
+
 /*
  * The guest's HLT, completed by KVM, may have been what a counter overflowed
  * at.  The physical one would follow at the next VM entry, which the
@@ -146,8 +152,19 @@ void pmi_before_halt(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 
 	/* KVM before 6.7 doesn't look at this request before it sleeps. */
-	if (kvm_check_request(KVM_REQ_PMI, vv->hot.vcpu))
-		compat_deliver_pmi(vv->hot.vcpu);
+	deliver_now(vv);
+}
+
+/*
+ * The vCPU's counters were taken off.  If its thread goes back to userspace, which
+ * may save the vCPU's state for good: KVM tells it of a pending interrupt, but
+ * not of a request.  Where the thread is only switched out (interrupts are off
+ * then, and the run queue is locked) the request can wait.
+ */
+void pmi_put(struct vpmu_vcpu *vv)
+{
+	if (!irqs_disabled())
+		deliver_now(vv);
 }
 
 int pmi_init(void)

@@ -221,6 +221,7 @@ void pmi_exit(void);
 void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i);
 void pmi_handle(struct vpmu_vcpu *vv);
 void pmi_before_halt(struct vpmu_vcpu *vv);
+void pmi_put(struct vpmu_vcpu *vv);
 void pmi_give_back(struct vpmu_cpu *pc);
 
 /* vtsc.c */

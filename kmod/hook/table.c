@@ -165,7 +165,10 @@ static void vpmu_kvm_arch_vcpu_load(struct kvm_vcpu *vcpu, int cpu)
 ORIGINAL(kvm_arch_vcpu_put, compat_proto_init);
 static void vpmu_kvm_arch_vcpu_put(struct kvm_vcpu *vcpu)
 {
-	switch_put(vpmu_find(vcpu));
+	struct vpmu_vcpu *vv = vpmu_find(vcpu);
+
+	switch_put(vv);
+	pmi_put(vv);
 	static_call(original_kvm_arch_vcpu_put)(vcpu);
 }
 
