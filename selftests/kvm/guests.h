@@ -78,16 +78,18 @@ static inline uint64_t counter(struct vm *vm, struct pmu pmu, unsigned int i)
  * which userspace sees (KVM_EXIT_IO) before KVM completes it.  So the OUT
  * belongs to what comes behind that exit.
  */
-extern const char loop_start[], loop_end[];
+extern const char loop_start[], loop_jnz[], loop_behind_out[], loop_end[];
 asm(".code16\n"
-    ".globl loop_start, loop_end\n"
+    ".globl loop_start, loop_jnz, loop_behind_out, loop_end\n"
     "loop_start:\n"
     "1:	mov %esi, %edi\n"
     "2:	dec %edi\n"
+    "loop_jnz:\n"
     "	jnz 2b\n"
     "	xor %eax, %eax\n"
     "	cpuid\n"
     "	out %al, $0x10\n"
+    "loop_behind_out:\n"
     "	jmp 1b\n"
     "loop_end:\n"
     ".code64\n");
@@ -110,10 +112,10 @@ static inline uint64_t loop_counts(uint64_t event, uint64_t n, bool first)
 }
 
 /*
- * The sampler: ESI times the same without OUT, then the OUT.  A counter that
- * overflows gets an NMI, whose handler starts legacy counter 0 again, from
- * the value in the table, and notes how often it did (SAMPLES) and from where
- * it was called (LAST_IP).
+ * The sampler: ESI times a shorter loop with a CPUID, then an OUT, with its own
+ * counters if userspace starts them: legacy counter 0 from -PERIOD with an NMI
+ * at its overflow.  The handler starts it again, from the value in the table,
+ * notes how often it did (SAMPLES) and where it came from (LAST_IP).
  */
 #define NMI_HANDLER	0x3800
 #define SAMPLES		0x2200
@@ -164,6 +166,45 @@ static inline void handle_nmis(struct vm *vm, uint64_t restart)
 	*word_at(vm, SAMPLES) = 0;
 	set_apic(vm, APIC_SPIV, 0x1ff);
 	set_apic(vm, APIC_LVTPC, APIC_NMI);
+}
+
+
+/* What the sampler executes up to its OUT besides handlers, and what its handler does */
+#define SAMPLER_INSTRUCTIONS(rounds)	(105ull * (rounds))
+#define HANDLER_INSTRUCTIONS		15
+/* Those of the handler that the counter sees again: from the WRMSR on */
+#define HANDLER_COUNTED			6
+
+static inline uint32_t sampler_samples(unsigned int rounds, unsigned int period)
+{
+	return 1 + (SAMPLER_INSTRUCTIONS(rounds) - period) / (period - HANDLER_COUNTED);
+}
+
+/* A sampler that is about to start, with a second counter for all instructions */
+static inline struct vm make_sampler(unsigned int rounds, unsigned int period)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct pmu pmu = pmu_of(&vm);
+
+	load_code(&vm, sampler_start, sampler_end, (struct kvm_regs){ .rsi = rounds });
+	handle_nmis(&vm, NEG(period));
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(period));
+	put_counter(&vm, pmu, 1, INSTRUCTIONS | OS | EN, 0);
+	return vm;
+}
+
+/* It has come to its end: was each of its interrupts there, in its place? */
+static inline void check_sampler(struct vm *vm, unsigned int rounds, unsigned int period,
+				 const char *name)
+{
+	uint32_t samples = sampler_samples(rounds, period);
+	struct pmu pmu = pmu_of(vm);
+
+	is(*word_at(vm, SAMPLES), samples, "%s: interrupts", name);
+	is(counter(vm, pmu, 1), SAMPLER_INSTRUCTIONS(rounds) +
+	   HANDLER_INSTRUCTIONS * (uint64_t)samples, "%s: instructions", name);
+	is(counter(vm, pmu, 0), NEG(period) + (SAMPLER_INSTRUCTIONS(rounds) - period) %
+	   (period - HANDLER_COUNTED) + HANDLER_COUNTED, "%s: since the last interrupt", name);
 }
 
 #endif

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Overflows as userspace sees and disturbs them: with the local APIC's entry
+ * masked, without an interrupt, while the vCPU is out of KVM_RUN, and among
+ * signals.  What a guest sees by itself is the bare suite's (tools/testbed/bare).
+ * TAP.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+
+#include "guests.h"
+
+#define N	100
+
+/* The loop's guest with a handler for NMIs that lets the counter go on from 0 */
+static struct vm make_loop(struct pmu *pmu)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+	handle_nmis(&vm, 0);
+	*pmu = pmu_of(&vm);
+	return vm;
+}
+
+static void arm(struct vm *vm, struct pmu pmu, uint64_t flags, unsigned int n)
+{
+	*word_at(vm, SAMPLES) = 0;
+	*word_at(vm, LAST_IP) = 0;
+	put_counter(vm, pmu, 0, INSTRUCTIONS | OS | EN | flags, NEG(n));
+}
+
+static uint32_t ip_of(const char *label)
+{
+	return CODE + (label - loop_start);
+}
+
+static void check_interrupt(const struct vm *vm, const char *label, const char *name)
+{
+	is(*word_at(vm, SAMPLES), 1, "%s: interrupts", name);
+	is(*word_at(vm, LAST_IP) & 0xffff, ip_of(label), "%s: where", name);
+}
+
+static void check_status(struct vm *vm, struct pmu pmu, uint64_t wanted, const char *name)
+{
+	if (pmu.v2)
+		is(get_msr(vm, GLOBAL_STATUS), wanted, "%s: status", name);
+	else
+		skip("no PerfMonV2", "%s: status", name);
+}
+
+/* Let KVM complete the instruction that the vCPU left with, no more. */
+static void complete(struct vm *vm)
+{
+	vm->run->immediate_exit = 1;
+	if (!ioctl(vm->vcpu, KVM_RUN, NULL) || errno != EINTR)
+		errx(1, "KVM_RUN with immediate_exit: exit reason %u", vm->run->exit_reason);
+	vm->run->immediate_exit = 0;
+}
+
+/* Run and arm so that the OUT of the coming exit overflows. */
+static void arm_exit(struct vm *vm, struct pmu pmu, uint64_t flags)
+{
+	arm(vm, pmu, flags, loop_counts(INSTRUCTIONS, N, true) + 1);
+	run_until(vm, KVM_EXIT_IO);
+}
+
+/* APM vol. 2, "Local Vectors": a masked entry inhibits; nothing stays pending. */
+static void masked(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_loop(&pmu);
+
+	set_apic(&vm, APIC_LVTPC, APIC_NMI | APIC_MASKED);
+	arm(&vm, pmu, INT, 50);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 0, "LVTPC masked: interrupts");
+	check_status(&vm, pmu, 1, "LVTPC masked");
+	is(counter(&vm, pmu, 0), loop_counts(INSTRUCTIONS, N, true) - 50,
+	   "LVTPC masked: the counter goes on");
+
+	set_apic(&vm, APIC_LVTPC, APIC_NMI);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 0, "unmasked: the interrupt that was inhibited doesn't come");
+
+	/* Behind OUT, JMP and MOV the even ones are DEC (2 bytes), the others JNZ. */
+	arm(&vm, pmu, INT, 50);
+	run_until(&vm, KVM_EXIT_IO);
+	check_interrupt(&vm, loop_jnz, "unmasked: the next one");
+	is(get_apic(&vm, APIC_LVTPC), APIC_NMI, "LVTPC isn't masked by an interrupt, as on AMD CPUs");
+	arm(&vm, pmu, INT, 49);
+	run_until(&vm, KVM_EXIT_IO);
+	check_interrupt(&vm, loop_start + 3, "and one more");
+	free_vm(&vm);
+}
+
+static void without_int(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_loop(&pmu);
+	uint64_t first = loop_counts(INSTRUCTIONS, N, true);
+
+	arm(&vm, pmu, 0, 50);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 0, "without INT: interrupts");
+	check_status(&vm, pmu, 1, "without INT");
+	is(counter(&vm, pmu, 0), first - 50, "without INT: counter");
+	set_msr(&vm, pmu.select, INSTRUCTIONS | OS | INT | EN);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 0, "INT set later: no interrupt for what was");
+	is(counter(&vm, pmu, 0), first - 50 + loop_counts(INSTRUCTIONS, N, false),
+	   "INT set later: counter");
+
+	/* Just as many as are left until the exit, and one less */
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+	arm(&vm, pmu, 0, first + 1);
+	set_msr(&vm, GLOBAL_STATUS, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	is(counter(&vm, pmu, 0), COUNTER_MASK, "one short: counter");
+	check_status(&vm, pmu, 0, "one short");
+	complete(&vm);
+	is(counter(&vm, pmu, 0), 0, "the exit's own instruction: counter");
+	check_status(&vm, pmu, 1, "the exit's own instruction");
+	free_vm(&vm);
+}
+
+/* KVM completes the instruction, and the counter overflows, while the guest doesn't run. */
+static void out_of_run(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_loop(&pmu);
+	struct kvm_vcpu_events events;
+	struct kvm_regs regs;
+
+	arm_exit(&vm, pmu, INT);
+	IOCTL(vm.vcpu, KVM_GET_VCPU_EVENTS, &events);
+	is(events.nmi.pending, 0, "before the exit is completed: NMIs pending");
+	complete(&vm);
+	IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
+	is(regs.rip, ip_of(loop_behind_out), "completed: RIP");
+	IOCTL(vm.vcpu, KVM_GET_VCPU_EVENTS, &events);
+	is(events.nmi.pending, 1, "completed: userspace sees the NMI");
+	check_status(&vm, pmu, 1, "completed");
+	for (int i = 0; i < 5; i++)
+		complete(&vm);
+	is(*word_at(&vm, SAMPLES), 0, "the guest hasn't run since");
+	run_until(&vm, KVM_EXIT_IO);
+	check_interrupt(&vm, loop_behind_out, "the guest runs on");
+	free_vm(&vm);
+
+	/* The counter is stopped meanwhile: that changes nothing of it. */
+	vm = make_loop(&pmu);
+	arm_exit(&vm, pmu, INT);
+	complete(&vm);
+	set_msr(&vm, pmu.select, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	check_interrupt(&vm, loop_behind_out, "counter stopped before the guest runs on");
+	free_vm(&vm);
+
+	/* Userspace takes the interrupt away: it is gone. */
+	vm = make_loop(&pmu);
+	arm_exit(&vm, pmu, INT);
+	complete(&vm);
+	IOCTL(vm.vcpu, KVM_GET_VCPU_EVENTS, &events);
+	events.nmi.pending = 0;
+	IOCTL(vm.vcpu, KVM_SET_VCPU_EVENTS, &events);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 0, "userspace takes the NMI away: interrupts");
+	free_vm(&vm);
+
+	/* Userspace's own write is no overflow; what comes behind it is. */
+	vm = make_loop(&pmu);
+	arm(&vm, pmu, INT, 1);
+	check_status(&vm, pmu, 0, "a value just below the top");
+	run_until(&vm, KVM_EXIT_IO);
+	/* The loop's first MOV; 3 bytes */
+	check_interrupt(&vm, loop_start + 3, "a value just below the top");
+	set_msr(&vm, pmu.counter, COUNTER_MASK);
+	set_msr(&vm, pmu.counter, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 1, "from the top to 0 by userspace: no more interrupts");
+	free_vm(&vm);
+}
+
+#define VECTOR	0x61
+
+/* The same by a vector, which waits for the guest's IF in the local APIC. */
+static void vector(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_loop(&pmu);
+	struct kvm_regs regs;
+
+	*word_at(&vm, 4 * VECTOR) = NMI_HANDLER;
+	set_apic(&vm, APIC_LVTPC, VECTOR);
+	arm_exit(&vm, pmu, INT);
+	is(get_apic(&vm, APIC_IRR + VECTOR / 32 * 16), 0, "by vector, before: IRR");
+	complete(&vm);
+	is(get_apic(&vm, APIC_IRR + VECTOR / 32 * 16), 1u << VECTOR % 32, "by vector, pending: IRR");
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 0, "by vector, IF clear: interrupts");
+	complete(&vm);
+	IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
+	regs.rflags |= 0x200;
+	IOCTL(vm.vcpu, KVM_SET_REGS, &regs);
+	run_until(&vm, KVM_EXIT_IO);
+	check_interrupt(&vm, loop_behind_out, "by vector, IF set");
+	free_vm(&vm);
+}
+
+#define ROUNDS	6000
+#define PERIOD	2500
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* Signals take the vCPU out of KVM_RUN wherever it is; the next thread goes on with it. */
+static void signals(void)
+{
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct itimerval t = { .it_interval.tv_usec = 1500, .it_value.tv_usec = 1500 };
+	struct vm vm = make_sampler(ROUNDS, PERIOD);
+	unsigned int interrupted = 0;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &t, NULL);
+	while (ioctl(vm.vcpu, KVM_RUN, NULL)) {
+		if (errno != EINTR)
+			err(1, "KVM_RUN");
+		interrupted++;
+	}
+	memset(&t, 0, sizeof(t));
+	setitimer(ITIMER_REAL, &t, NULL);
+	printf("# interrupted %u times\n", interrupted);
+	check(interrupted >= 50, "signals came often enough");
+	check_sampler(&vm, ROUNDS, PERIOD, "among signals");
+	free_vm(&vm);
+}
+
+static void *run_a_while(void *arg)
+{
+	struct vm *vm = arg;
+
+	return (void *)(intptr_t)(ioctl(vm->vcpu, KVM_RUN, NULL) ? errno : 0);
+}
+
+static void threads(void)
+{
+	struct vm vm = make_sampler(ROUNDS, PERIOD);
+	unsigned int used = 0;
+	void *result;
+
+	do {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, run_a_while, &vm);
+		usleep(25000);
+		pthread_kill(thread, SIGALRM);
+		pthread_join(thread, &result);
+		used++;
+	} while ((intptr_t)result == EINTR);
+	is((intptr_t)result, 0, "by many threads: KVM_RUN's error");
+	printf("# %u threads\n", used);
+	check(used >= 5, "by enough threads");
+	check_sampler(&vm, ROUNDS, PERIOD, "by many threads");
+	free_vm(&vm);
+}
+
+int main(void)
+{
+	masked();
+	without_int();
+	out_of_run();
+	vector();
+	signals();
+	threads();
+	return finish();
+}

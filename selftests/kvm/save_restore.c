@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A counting guest whose PMU registers userspace saves and restores, in
+ * whatever order, into the same VM or a new one.  TAP.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/time.h>
+
+#include "guests.h"
+
+#define N		100
+#define MAX_REGISTERS	(2 * NR_LEGACY + 2 * NR_CORE + 4)
+
+struct registers {
+	struct kvm_msrs head;
+	struct kvm_msr_entry entry[MAX_REGISTERS];
+};
+
+static bool is_pmu(uint32_t msr)
+{
+	return (msr >= LEGACY_SELECT0 && msr < LEGACY_SELECT0 + 2 * NR_LEGACY) ||
+	       (msr >= CORE_SELECT0 && msr < CORE_SELECT0 + 2 * NR_CORE) ||
+	       (msr >= GLOBAL_STATUS && msr <= STATUS_SET);
+}
+
+/* Those of KVM_GET_MSR_INDEX_LIST, in its order */
+static struct registers listed(const struct vm *vm)
+{
+	struct registers r = { };
+	struct kvm_msr_list *list = calloc(1, sizeof(*list) + 1000 * sizeof(list->indices[0]));
+
+	list->nmsrs = 1000;
+	IOCTL(vm->kvm, KVM_GET_MSR_INDEX_LIST, list);
+	for (unsigned int i = 0; i < list->nmsrs; i++)
+		if (is_pmu(list->indices[i]) && r.head.nmsrs < MAX_REGISTERS)
+			r.entry[r.head.nmsrs++].index = list->indices[i];
+	free(list);
+	return r;
+}
+
+static bool lists(const struct registers *r, uint32_t first, unsigned int nr)
+{
+	unsigned int found = 0;
+
+	for (unsigned int i = 0; i < r->head.nmsrs; i++)
+		found += r->entry[i].index >= first && r->entry[i].index < first + nr;
+	return found == nr;
+}
+
+/* 0 selects, 1 counters, 2 status, 3 control, 4 the registers that change the status */
+static int kind(uint32_t msr)
+{
+	switch (msr) {
+	case GLOBAL_STATUS:
+		return 2;
+	case GLOBAL_CONTROL:
+		return 3;
+	case STATUS_CLEAR:
+	case STATUS_SET:
+		return 4;
+	}
+	if (msr >= CORE_SELECT0)
+		return msr & 1;
+	return msr >= LEGACY_COUNTER0;
+}
+
+static int by_kind(const void *a, const void *b)
+{
+	const struct kvm_msr_entry *x = a, *y = b;
+
+	return kind(x->index) - kind(y->index);
+}
+
+static void swap(struct registers *r, unsigned int i, unsigned int j)
+{
+	struct kvm_msr_entry e = r->entry[i];
+
+	r->entry[i] = r->entry[j];
+	r->entry[j] = e;
+}
+
+enum order { LISTED, REVERSE, SELECTS_FIRST, CONTROL_FIRST, RANDOM, NR_ORDERS };
+
+static const char * const order_names[] = {
+	"as listed", "in reverse", "selects, counters, control", "control, counters, selects",
+	"at random",
+};
+
+static void sort(struct registers *r, enum order order)
+{
+	unsigned int nr = r->head.nmsrs;
+
+	switch (order) {
+	case SELECTS_FIRST:
+	case CONTROL_FIRST:
+		qsort(r->entry, nr, sizeof(r->entry[0]), by_kind);
+		if (order == SELECTS_FIRST)
+			return;
+		/* fallthrough */
+	case REVERSE:
+		for (unsigned int i = 0; i < nr / 2; i++)
+			swap(r, i, nr - 1 - i);
+		return;
+	case RANDOM:
+		for (unsigned int i = nr - 1; i > 0; i--)
+			swap(r, i, rand() % (i + 1));
+		return;
+	default:
+		return;
+	}
+}
+
+static void save(struct vm *vm, struct registers *r)
+{
+	if ((unsigned int)IOCTL(vm->vcpu, KVM_GET_MSRS, r) != r->head.nmsrs)
+		errx(1, "KVM_GET_MSRS doesn't know all that are listed");
+}
+
+/* At once or one by one, which lets KVM load and put the vCPU between */
+static void restore(struct vm *vm, struct registers *r, bool one_by_one)
+{
+	if (one_by_one) {
+		for (unsigned int i = 0; i < r->head.nmsrs; i++)
+			set_msr(vm, r->entry[i].index, r->entry[i].data);
+		return;
+	}
+	if ((unsigned int)IOCTL(vm->vcpu, KVM_SET_MSRS, r) != r->head.nmsrs)
+		errx(1, "KVM_SET_MSRS doesn't take all that are listed");
+}
+
+static const uint64_t events[] = {
+	INSTRUCTIONS, BRANCHES, TAKEN, CONDITIONAL, INSTRUCTIONS, BRANCHES,
+};
+
+/* So that they wrap in the fifth iteration */
+#define TOP(i)	((i) >= 4 ? NEG(loop_counts(events[i], N, false) * 4 + 50) : 1000000 * (i))
+
+static struct pmu start(struct vm *vm, uint64_t *value)
+{
+	struct pmu pmu = pmu_of(vm);
+
+	load_code(vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+	for (unsigned int i = 0; i < pmu.nr; i++) {
+		value[i] = TOP(i);
+		put_counter(vm, pmu, i, events[i] | OS | EN, value[i]);
+	}
+	return pmu;
+}
+
+/* Run to the next exit, and see that all is as it should be. */
+static bool runs(struct vm *vm, struct pmu pmu, uint64_t *value, unsigned int round)
+{
+	uint64_t status = 0;
+	bool good = true;
+
+	run_until(vm, KVM_EXIT_IO);
+	for (unsigned int i = 0; i < pmu.nr; i++) {
+		uint64_t now = counter(vm, pmu, i);
+
+		value[i] = (value[i] + loop_counts(events[i], N, !round)) & COUNTER_MASK;
+		if (i >= 4 && value[i] < COUNTER_MASK / 2)
+			status |= 1 << i;
+		if (now == value[i])
+			continue;
+		printf("# round %u, counter %u: %#llx, expected %#llx\n", round, i,
+		       (unsigned long long)now, (unsigned long long)value[i]);
+		value[i] = now;
+		good = false;
+	}
+	if (pmu.v2 && get_msr(vm, GLOBAL_STATUS) != status) {
+		printf("# round %u: status %#llx, expected %#llx\n", round,
+		       (unsigned long long)get_msr(vm, GLOBAL_STATUS), (unsigned long long)status);
+		good = false;
+	}
+	return good;
+}
+
+/* Something else in all registers, so that nothing is right by having been left alone */
+static void spoil(struct vm *vm, struct pmu pmu)
+{
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		put_counter(vm, pmu, i, events[(i + 1) % 6] | OS | EN | USR, 4711 * i);
+	if (pmu.v2) {
+		set_msr(vm, GLOBAL_STATUS, 3);
+		set_msr(vm, GLOBAL_CONTROL, 5);
+	}
+}
+
+static void same_vcpu(enum order order)
+{
+	struct vm vm = make_vm(true);
+	uint64_t value[NR_CORE];
+	struct pmu pmu = start(&vm, value);
+	bool good = true;
+
+	for (unsigned int round = 0; round < 12; round++) {
+		struct registers r = listed(&vm);
+
+		sort(&r, rand() % NR_ORDERS);
+		save(&vm, &r);
+		spoil(&vm, pmu);
+		sort(&r, order);
+		restore(&vm, &r, round % 2);
+		good &= runs(&vm, pmu, value, round);
+	}
+	check(good, "the same vCPU, %s", order_names[order]);
+	free_vm(&vm);
+}
+
+/*
+ * All there is of the vCPU to a new VM: a migration.  Userspace must have let
+ * KVM complete an exit's instruction (Documentation/virt/kvm/api.rst, "KVM_RUN").
+ */
+static void migrate(struct vm *vm, bool apic, enum order order, bool events_last)
+{
+	struct vm to = make_vm_with(apic ? VM_APIC : 0, vm->size);
+	struct registers r = listed(vm);
+	struct kvm_vcpu_events pending;
+	struct kvm_lapic_state lapic;
+	struct kvm_mp_state state;
+	struct kvm_sregs sregs;
+	struct kvm_regs regs;
+
+	/* QEMU's way: what is pending first */
+	if (!events_last)
+		IOCTL(vm->vcpu, KVM_GET_VCPU_EVENTS, &pending);
+	if (apic)
+		IOCTL(vm->vcpu, KVM_GET_MP_STATE, &state);
+	IOCTL(vm->vcpu, KVM_GET_REGS, &regs);
+	IOCTL(vm->vcpu, KVM_GET_SREGS, &sregs);
+	sort(&r, rand() % NR_ORDERS);
+	save(vm, &r);
+	if (apic)
+		IOCTL(vm->vcpu, KVM_GET_LAPIC, &lapic);
+	if (events_last)
+		IOCTL(vm->vcpu, KVM_GET_VCPU_EVENTS, &pending);
+
+	memcpy(to.memory, vm->memory, vm->size);
+	IOCTL(to.vcpu, KVM_SET_SREGS, &sregs);
+	IOCTL(to.vcpu, KVM_SET_REGS, &regs);
+	sort(&r, order);
+	restore(&to, &r, rand() % 2);
+	IOCTL(to.vcpu, KVM_SET_VCPU_EVENTS, &pending);
+	if (apic) {
+		IOCTL(to.vcpu, KVM_SET_MP_STATE, &state);
+		IOCTL(to.vcpu, KVM_SET_LAPIC, &lapic);
+	}
+	free_vm(vm);
+	*vm = to;
+}
+
+/* Let KVM complete the instruction that the vCPU left with, no more. */
+static void complete(struct vm *vm)
+{
+	vm->run->immediate_exit = 1;
+	if (!ioctl(vm->vcpu, KVM_RUN, NULL) || errno != EINTR)
+		errx(1, "KVM_RUN with immediate_exit: exit reason %u", vm->run->exit_reason);
+	vm->run->immediate_exit = 0;
+}
+
+static void new_vm(enum order order)
+{
+	struct vm vm = make_vm(true);
+	uint64_t value[NR_CORE];
+	struct pmu pmu = start(&vm, value);
+	bool good = true;
+
+	for (unsigned int round = 0; round < 8; round++) {
+		if (round)
+			complete(&vm);
+		migrate(&vm, false, order, round % 2);
+		good &= runs(&vm, pmu, value, round);
+	}
+	check(good, "a new VM, %s", order_names[order]);
+	free_vm(&vm);
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+static void every(unsigned int microseconds)
+{
+	struct itimerval t = { .it_interval.tv_usec = microseconds,
+			       .it_value.tv_usec = microseconds };
+
+	setitimer(ITIMER_REAL, &t, NULL);
+}
+
+#define ROUNDS	6000
+#define PERIOD	2500
+
+/* At whatever instruction a signal finds it, interrupts and their handlers included */
+static void anywhere(void)
+{
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct vm vm = make_sampler(ROUNDS, PERIOD);
+	unsigned int moves = 0;
+
+	sigaction(SIGALRM, &action, NULL);
+	every(7000);
+	while (ioctl(vm.vcpu, KVM_RUN, NULL)) {
+		if (errno != EINTR)
+			err(1, "KVM_RUN");
+		every(0);
+		migrate(&vm, true, rand() % NR_ORDERS, moves++ % 2);
+		/* At once now and then, where the new VM has just begun */
+		every(moves % 4 ? 3000 + rand() % 7000 : 300);
+	}
+	every(0);
+	if (vm.run->exit_reason != KVM_EXIT_IO)
+		errx(1, "the guest ended with exit reason %u", vm.run->exit_reason);
+	printf("# migrated %u times\n", moves);
+	check(moves >= 20, "migrated often enough");
+	check_sampler(&vm, ROUNDS, PERIOD, "migrated anywhere");
+	free_vm(&vm);
+}
+
+/* What overflowed when the vCPU left for good comes in the new VM, in its place. */
+static void pending_interrupt(bool events_last)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct pmu pmu = pmu_of(&vm);
+	const char *name = events_last ? "events saved last" : "events saved first";
+
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+	handle_nmis(&vm, 0);
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN,
+		    NEG(loop_counts(INSTRUCTIONS, N, true) + 1));
+	run_until(&vm, KVM_EXIT_IO);
+	complete(&vm);		/* the OUT, which overflows */
+	is(counter(&vm, pmu, 0), 0, "overflow at the exit, %s: counter", name);
+	if (pmu.v2)
+		is(get_msr(&vm, GLOBAL_STATUS), 1, "overflow at the exit, %s: status", name);
+	migrate(&vm, true, LISTED, events_last);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 1, "overflow at the exit, %s: interrupts in the new VM", name);
+	is(*word_at(&vm, LAST_IP) & 0xffff, CODE + (loop_behind_out - loop_start),
+	   "overflow at the exit, %s: its place", name);
+	free_vm(&vm);
+}
+
+int main(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	struct registers r = listed(&vm);
+
+	srand(20);
+	check(lists(&r, LEGACY_SELECT0, 2 * NR_LEGACY), "KVM_GET_MSR_INDEX_LIST: legacy registers");
+	if (pmu.nr == NR_CORE)
+		check(lists(&r, CORE_SELECT0, 2 * NR_CORE), "KVM_GET_MSR_INDEX_LIST: core registers");
+	if (pmu.v2)
+		check(lists(&r, GLOBAL_STATUS, 3), "KVM_GET_MSR_INDEX_LIST: global registers");
+	free_vm(&vm);
+
+	for (enum order order = 0; order < NR_ORDERS; order++)
+		same_vcpu(order);
+	for (enum order order = 0; order < NR_ORDERS; order++)
+		new_vm(order);
+	vm = make_sampler(ROUNDS, PERIOD);
+	run_until(&vm, KVM_EXIT_IO);
+	check_sampler(&vm, ROUNDS, PERIOD, "left alone");
+	free_vm(&vm);
+	anywhere();
+	pending_interrupt(false);
+	pending_interrupt(true);
+	return finish();
+}
