@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A vCPU is reset: by INIT and SIPI, from its VM's other vCPU and from userspace,
- * which leave its PMU alone; and by userspace's writes to its registers, as QEMU
- * does it from 10.1 on.  TAP.
+ * which leave its PMU alone; and by userspace's writes to its registers, as a VMM
+ * must do it that wants them reset (QEMU 10.0 writes none of AMD's).  TAP.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -113,7 +113,6 @@ static void *run_thread(void *vm)
 	return NULL;
 }
 
-/* Between exits, and while it runs in a thread of its own */
 static void by_apic(void)
 {
 	struct vm sender = make_vm_with(VM_APIC, MEMORY), vm = sender;
@@ -191,8 +190,8 @@ static void by_userspace(void)
 }
 
 /*
- * QEMU writes its own idea of a reset vCPU's registers: control first, counters and selects, the
- * status.  What counted until then, and an interrupt on its way, are the past.
+ * Userspace writes a reset vCPU's registers.  What counted until then, and an interrupt on its way,
+ * are the past.
  */
 static void by_registers(bool control_first)
 {

@@ -138,7 +138,10 @@ static inline void load_code(struct vm *vm, const char *start, const char *end,
 
 static inline void run_until(struct vm *vm, uint32_t reason)
 {
-	IOCTL(vm->vcpu, KVM_RUN, NULL);
+	/* A vCPU that waited for its first SIPI comes back with EAGAIN. */
+	while (ioctl(vm->vcpu, KVM_RUN, NULL))
+		if (errno != EAGAIN)
+			err(1, "KVM_RUN");
 	if (vm->run->exit_reason != reason)
 		errx(1, "the guest ended with exit reason %u", vm->run->exit_reason);
 }
