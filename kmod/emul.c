@@ -129,3 +129,23 @@ void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class)
 	rearm(vv);
 	local_irq_restore(flags);
 }
+
+/*
+ * The guest's privilege level is about to change without its doing: a nested
+ * guest is entered or left, an SMI or INIT comes.  What KVM completed before
+ * belongs to the old level, for which the coming entry doesn't make up.
+ */
+void emul_leave_level(struct vpmu_vcpu *vv)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (vv->hot.owed) {
+		emul_settle(vv);
+		rearm(vv);
+		/* The coming entry looks whether it has that level. */
+		vv->armed_level = vcpu_level(vv);
+		vv->hot.slow |= VPMU_SLOW_ARMED;
+	}
+	local_irq_restore(flags);
+}

@@ -198,6 +198,7 @@ u64 access_denied(struct vpmu_vcpu *vv);
 bool __noendbr emul_entry(struct vpmu_vcpu *vv);
 void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class);
 void emul_settle(struct vpmu_vcpu *vv);
+void emul_leave_level(struct vpmu_vcpu *vv);
 
 /* switch.c */
 void switch_init(void);

@@ -205,6 +205,16 @@ static bool notrace host_starts_event(void *arg)
 	return false;
 }
 
+/* The loaded vCPU is the one in question, if it has running counters. */
+static bool notrace level_changes(void *arg)
+{
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
+
+	if (vv)
+		emul_leave_level(vv);
+	return false;
+}
+
 #define REDIRECT(function)						\
 	{								\
 		.symbol = #function,					\
@@ -243,6 +253,23 @@ struct hook vpmu_hooks[] = {
 	{
 		.symbol = "kvm_vcpu_halt",
 		.when = guest_halts,
+	},
+	{
+		.symbol = "enter_svm_guest_mode",
+		.when = level_changes,
+	},
+	{
+		.symbol = "nested_svm_vmexit",
+		.when = level_changes,
+	},
+	{
+		.symbol = "kvm_smm_changed",
+		.when = level_changes,
+		.without = "an instruction that KVM completes right before an SMI may count at the wrong privilege level",
+	},
+	{
+		.symbol = "kvm_vcpu_reset",
+		.when = level_changes,
 	},
 	REDIRECT(kvm_pmu_is_valid_msr),
 	REDIRECT(kvm_pmu_get_msr),
