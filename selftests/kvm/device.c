@@ -22,22 +22,16 @@
 #include <linux/kvm.h>
 #include <linux/kvm_vpmu.h>
 
-static int tests, failed;
-static int device;
+#include "tap.h"
 
-static void check(bool good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, what);
-	failed += !good;
-	fflush(stdout);
-}
+static int device;
 
 /* An ioctl that must fail with @error. */
 static void refuses(unsigned long request, void *arg, int error, const char *what)
 {
 	int got = ioctl(device, request, arg) ? errno : 0;
 
-	check(got == error, what);
+	check(got == error, "%s", what);
 	if (got != error)
 		printf("# errno %d (%s), expected %d\n", got, strerror(got), error);
 }
@@ -301,6 +295,5 @@ int main(void)
 	vcpus();
 	unprivileged();
 	races();
-	printf("1..%d\n", tests);
-	return !!failed;
+	return finish();
 }

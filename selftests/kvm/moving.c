@@ -3,6 +3,8 @@
  * vCPUs that change CPUs while these come and go (CPU hotplug): two of one VM,
  * each with its own counters, and a VM that is interrupted by its counter's
  * overflows.  TAP.
+ *
+ *	moving [CYCLES]
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -12,7 +14,6 @@
 
 #include "guests.h"
 
-#define CYCLES_OF_HOTPLUG	12
 #define ONLINE			"/sys/devices/system/cpu/cpu1/online"
 
 #define ROUNDS			2000	/* of the sampler */
@@ -110,8 +111,9 @@ static void move(const struct runner *r, int cpu)
 	sched_setaffinity(r->tid, sizeof(set), &set);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	unsigned int cycles = argc > 1 ? atoi(argv[1]) : 12;
 	struct runner runner[3] = { };
 	unsigned int failed = 0;
 
@@ -130,7 +132,7 @@ int main(void)
 	}
 	pthread_create(&runner[2].thread, NULL, run_sampler, &runner[2]);
 
-	for (unsigned int cycle = 0; cycle < CYCLES_OF_HOTPLUG; cycle++) {
+	for (unsigned int cycle = 0; cycle < cycles; cycle++) {
 		for (unsigned int i = 0; i < 3; i++)
 			move(&runner[i], (cycle + i) % 2);
 		usleep(100000);
@@ -149,7 +151,7 @@ int main(void)
 		printf("# %u rounds, seen %u times on CPU 0, %u on CPU 1\n", runner[i].rounds,
 		       runner[i].on[0], runner[i].on[1]);
 	}
-	is(failed, 0, "CPU 1 went and came %u times: failures", CYCLES_OF_HOTPLUG);
+	is(failed, 0, "CPU 1 went and came %u times: failures", cycles);
 	for (unsigned int i = 0; i < 2; i++) {
 		check(runner[i].on[0] >= 10 && runner[i].on[1] >= 10,
 		      "vCPU %u of two: was on both CPUs", i);

@@ -210,7 +210,8 @@ static void same_vcpu(enum order order)
 
 /*
  * All there is of the vCPU to a new VM: a migration.  Userspace must have let
- * KVM complete an exit's instruction (Documentation/virt/kvm/api.rst, "KVM_RUN").
+ * KVM complete an exit's instruction (Documentation/virt/kvm/api.rst, "The
+ * kvm_run structure").
  */
 static void migrate(struct vm *vm, bool apic, enum order order, bool events_last)
 {

@@ -16,6 +16,7 @@
 
 #include <linux/kvm_vpmu.h>
 
+#include "tap.h"
 #include "vm.h"
 
 #define PVCLOCK		0x4000		/* guest's address of struct pvclock */
@@ -57,13 +58,9 @@ asm(".code16\n"
     "tsc_end:\n"
     ".code64\n");
 
-static int tests, failed;
-
-static void check(bool good, const char *mode, const char *what, double got, double wanted)
+static void compare(bool good, const char *mode, const char *what, double got, double wanted)
 {
-	printf("%sok %d - %s: %s (%.6f, wanted %.6f)\n", good ? "" : "not ", ++tests,
-	       mode, what, got, wanted);
-	failed += !good;
+	check(good, "%s: %s (%.6f, wanted %.6f)", mode, what, got, wanted);
 }
 
 static bool within(double got, double wanted, double share)
@@ -180,16 +177,16 @@ static void run(const char *mode, uint32_t tsc)
 	guest = (ticks[1] - ticks[0]) / khz / 1000;
 	printf("# %s: guest %.6f s, on the CPU %.6f s in %u pieces, wall %.6f s\n", mode, guest, cpu,
 	       times, wall);
-	check(times > 50 && wall > 1.5 * cpu, mode, "the vCPU had to share: seconds", wall,
-	      1.5 * cpu);
+	compare(times > 50 && wall > 1.5 * cpu, mode, "the vCPU had to share: seconds", wall,
+		1.5 * cpu);
 	wall = tsc == KVM_VPMU_TSC_VCPU ? cpu : wall;
-	check(within(guest, wall, 0.001), mode, "TSC, in seconds", guest, wall);
+	compare(within(guest, wall, 0.001), mode, "TSC, in seconds", guest, wall);
 	/* The host's clock is read when the guest has ended. */
-	check(within(kvmclock(&pv, ticks[1]), host.clock / 1e9, 0.01), mode,
-	      "kvmclock, in seconds", kvmclock(&pv, ticks[1]), host.clock / 1e9);
-	check(!(pv.flags & PVCLOCK_TSC_STABLE) == (tsc == KVM_VPMU_TSC_VCPU), mode,
-	      "kvmclock says whether the TSC is the same on all vCPUs", pv.flags & 1,
-	      tsc != KVM_VPMU_TSC_VCPU);
+	compare(within(kvmclock(&pv, ticks[1]), host.clock / 1e9, 0.01), mode,
+		"kvmclock, in seconds", kvmclock(&pv, ticks[1]), host.clock / 1e9);
+	compare(!(pv.flags & PVCLOCK_TSC_STABLE) == (tsc == KVM_VPMU_TSC_VCPU), mode,
+		"kvmclock says whether the TSC is the same on all vCPUs", pv.flags & 1,
+		tsc != KVM_VPMU_TSC_VCPU);
 	free_vm(&vm);
 	close(device);
 }
@@ -206,6 +203,5 @@ int main(void)
 	put_string(TRACING "events/sched/sched_switch/enable", "1");
 	run("wall", KVM_VPMU_TSC_WALL);
 	run("vcpu", KVM_VPMU_TSC_VCPU);
-	printf("1..%d\n", tests);
-	return !!failed;
+	return finish();
 }
