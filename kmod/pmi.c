@@ -67,7 +67,9 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 			continue;
 		if (!vpmu_count_wrapped(&vv->counter[i].count, vpmu_hw->read(slot)))
 			continue;
-		vpmu_hw->ack(BIT_ULL(slot));
+		/* If it is lent, giving it back does that, or must not: host perf's may wait. */
+		if (!vv->counter[i].borrows)
+			vpmu_hw->ack(BIT_ULL(slot));
 		vv->counter[i].overflowed = true;
 		handled++;
 	}

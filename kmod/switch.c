@@ -56,7 +56,8 @@ static int find_slot(struct vpmu_cpu *pc)
 	int slot;
 
 	for (slot = vpmu_hw->nr - 1; slot >= 0; slot--)
-		if (pc->owner[slot] == VPMU_NO_SLOT && !vpmu_hw->in_use(slot))
+		if (pc->owner[slot] == VPMU_NO_SLOT && !(pc->kept & BIT(slot)) &&
+		    !vpmu_hw->in_use(slot))
 			return slot;
 	return VPMU_NO_SLOT;
 }
@@ -189,6 +190,7 @@ static void place(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
+	compat_host_counter_taken(slot);
 	vpmu_hw->write(slot, armed_value(vv, i, emulating));
 	/* The NMI handler must know it before it runs, but not before that. */
 	c->slot = slot;
@@ -395,6 +397,20 @@ void switch_refresh(struct vpmu_vcpu *vv)
 }
 
 /*
+ * Host perf stopped the event on physical counter @slot of this CPU, and will
+ * (@kept) or won't want the counter's value later.  Safe in NMIs.
+ */
+void switch_keep(unsigned int slot, bool kept)
+{
+	if (slot >= vpmu_hw->nr)
+		return;
+	if (kept)
+		this_cpu_or(vpmu_cpu.kept, BIT(slot));
+	else
+		this_cpu_and(vpmu_cpu.kept, ~BIT(slot));
+}
+
+/*
  * Host perf is about to use physical counter @slot of this CPU.  It doesn't
  * know of guests, so the guest's counter moves.
  */
@@ -405,6 +421,7 @@ void switch_evict(unsigned int slot)
 	unsigned long flags;
 	int i;
 
+	switch_keep(slot, false);
 	if (!vv || slot >= vpmu_hw->nr || pc->owner[slot] == VPMU_NO_SLOT)
 		return;
 
@@ -420,6 +437,23 @@ void switch_evict(unsigned int slot)
 }
 
 /*
+ * The counter that host perf loses least by lending; @loses tells for each.  There
+ * are as many as the guest has, or more.
+ */
+static unsigned int choose(const struct vpmu_cpu *pc, const enum compat_loss *loses)
+{
+	unsigned int slot, best = 0, least = UINT_MAX;
+
+	for (slot = 0; slot < vpmu_hw->nr; slot++) {
+		if (pc->owner[slot] != VPMU_NO_SLOT || loses[slot] >= least)
+			continue;
+		least = loses[slot];
+		best = slot;
+	}
+	return best;
+}
+
+/*
  * The guest is about to be entered, and has more counters running than host
  * perf leaves free: lend it host perf's for as long as it runs.
  *
@@ -430,19 +464,20 @@ void switch_evict(unsigned int slot)
 void switch_borrow(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
-	unsigned int i, slot = 0;
+	enum compat_loss loses[VPMU_MAX_COUNTERS];
+	unsigned int i, slot;
 
 	lockdep_assert_irqs_disabled();
 	vpmu_hw->hold_nmis();
 	pc->lent_since = rdtsc();
+	for (slot = 0; slot < vpmu_hw->nr; slot++)
+		loses[slot] = compat_host_event_loses(slot);
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
 		if (!c->borrows)
 			continue;
-		/* There are as many physical counters as the guest has, or more. */
-		while (pc->owner[slot] != VPMU_NO_SLOT)
-			slot++;
+		slot = choose(pc, loses);
 		vpmu_hw->borrow(slot, &pc->saved[slot]);
 		vpmu_hw->write(slot, armed_value(vv, i, false));
 		vpmu_hw->start(slot, vv->guest.select[i], false);
@@ -453,6 +488,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		vv->stats.borrowed++;
 		vv->stats.gaps += c->in_host;
 	}
+	pc->lending = rdtsc() - pc->lent_since;
 }
 
 /*
@@ -462,13 +498,14 @@ void switch_borrow(struct vpmu_vcpu *vv)
 void switch_give_back(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	u64 exited = rdtsc(), ticks, in_host;
 	unsigned int slot;
-	u64 ticks;
 
 	lockdep_assert_irqs_disabled();
 	vpmu_hw->hold_nmis();
 	pmi_give_back(pc);
 	ticks = rdtsc() - pc->lent_since;
+	in_host = pc->lending + rdtsc() - exited;
 	for (slot = 0; slot < vpmu_hw->nr; slot++) {
 		int i = pc->owner[slot];
 		struct vpmu_counter *c;
@@ -481,7 +518,7 @@ void switch_give_back(struct vpmu_vcpu *vv)
 		pc->owner[slot] = VPMU_NO_SLOT;
 		c->slot = VPMU_NO_SLOT;
 		vv->placed--;
-		compat_host_event_paused(slot, ticks);
+		compat_host_event_paused(slot, ticks, in_host);
 	}
 	vpmu_hw->release_nmis();
 }

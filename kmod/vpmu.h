@@ -151,9 +151,11 @@ struct vpmu_vcpu {
  * struct vpmu_cpu - what we know of a physical CPU
  * @vv: the loaded vCPU if it has an object, else NULL
  * @owner: which guest counter a physical one runs, or VPMU_NO_SLOT
+ * @kept: mask of counters on which a stopped host event has left its count
  * @saved: what host perf had on a counter that is lent
  * @lent: mask of them
  * @lent_since: TSC when they were
+ * @lending: ticks that it took
  * @seen: the guest's last physical value on a counter that the NMI handler
  *	gave back
  * @late_nmi: until when (jiffies) an NMI that finds no overflow is taken as
@@ -163,10 +165,12 @@ struct vpmu_vcpu {
 struct vpmu_cpu {
 	struct vpmu_vcpu *vv;
 	int owner[VPMU_MAX_COUNTERS];
+	unsigned long kept;
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;
 	u64 lent_since;
+	u64 lending;
 	unsigned long late_nmi;
 	u64 paused;
 };
@@ -211,6 +215,7 @@ void switch_settle(struct vpmu_vcpu *vv, unsigned int i);
 void switch_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
 int switch_next_entry(struct vpmu_vcpu *vv, unsigned int i);
 void switch_evict(unsigned int slot);
+void switch_keep(unsigned int slot, bool kept);
 void switch_borrow(struct vpmu_vcpu *vv);
 void switch_give_back(struct vpmu_vcpu *vv);
 void switch_reconsider(struct vpmu_vcpu *vv);

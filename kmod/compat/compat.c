@@ -30,6 +30,8 @@ static struct module *vendor_module;
 /* The beginning of struct cpu_hw_events in arch/x86/events/perf_event.h */
 struct host_events {
 	struct perf_event *by_slot[X86_PMC_IDX_MAX];
+	unsigned long active[BITS_TO_LONGS(X86_PMC_IDX_MAX)];
+	unsigned long dirty[BITS_TO_LONGS(X86_PMC_IDX_MAX)];
 };
 
 static struct host_events __percpu *host_events;
@@ -229,19 +231,58 @@ bool compat_file_is_vm(struct file *file)
 	return static_call(file_is_vm)(file);
 }
 
+static struct perf_event *host_event(unsigned int slot)
+{
+	return host_events ? this_cpu_ptr(host_events)->by_slot[slot] : NULL;
+}
+
+static enum compat_loss loses(const struct perf_event *event)
+{
+	bool host = !event->attr.exclude_host, guest = !event->attr.exclude_guest;
+
+	if (host == guest)
+		return COMPAT_LOSES_BOTH;
+	if (guest)
+		return COMPAT_LOSES_GUEST;
+	/* The counter is lent by the kernel, to the kernel. */
+	return event->attr.exclude_kernel ? COMPAT_LOSES_NOTHING : COMPAT_LOSES_HOST;
+}
+
+enum compat_loss compat_host_event_loses(unsigned int slot)
+{
+	const struct perf_event *event = host_event(slot);
+
+	return event ? loses(event) : COMPAT_LOSES_NOTHING;
+}
+
 /*
  * perf adds up a running event's time as it goes, so less than nothing may be
  * there for a while.
  */
-void compat_host_event_paused(unsigned int slot, u64 ticks)
+void compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host)
 {
-	struct perf_event *event;
+	struct perf_event *event = host_event(slot);
 
-	if (!host_events)
+	if (!event)
 		return;
-	event = this_cpu_ptr(host_events)->by_slot[slot];
-	if (event)
-		event->total_time_running -= mul_u64_u32_div(ticks, NSEC_PER_MSEC, tsc_khz);
+	switch (loses(event)) {
+	case COMPAT_LOSES_NOTHING:
+		return;
+	case COMPAT_LOSES_HOST:
+		ticks = in_host;
+		break;
+	case COMPAT_LOSES_BOTH:
+	case COMPAT_LOSES_GUEST:
+		break;
+	}
+	event->total_time_running -= mul_u64_u32_div(ticks, NSEC_PER_MSEC, tsc_khz);
+}
+
+/* perf_clear_dirty_counters() comes for all that host events have left. */
+void compat_host_counter_taken(unsigned int slot)
+{
+	if (host_events)
+		__clear_bit(slot, this_cpu_ptr(host_events)->dirty);
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)

@@ -58,11 +58,29 @@ void compat_process_nmi(struct kvm_vcpu *vcpu);
 bool compat_file_is_vm(struct file *file);
 
 /*
- * Host perf's event on physical counter @slot of this CPU didn't run for
- * @ticks of the TSC: let its "time running" say so.  Interrupts are off, and no
- * NMI can come.
+ * How much the host event on physical counter @slot of this CPU loses by lending
+ * it to a guest for a stay in guest mode.  Interrupts are off for these.
  */
-void compat_host_event_paused(unsigned int slot, u64 ticks);
+enum compat_loss {
+	COMPAT_LOSES_NOTHING,	/* there is none; it stands still; it is of user mode */
+	COMPAT_LOSES_HOST,	/* what KVM does in between, right before and after the stay */
+	COMPAT_LOSES_BOTH,	/* that and the stay */
+	COMPAT_LOSES_GUEST,	/* all that it is for */
+};
+
+enum compat_loss compat_host_event_loses(unsigned int slot);
+
+/*
+ * That event has lent it for @ticks of the TSC, at least @in_host of them in host
+ * mode: let its "time running" say so.  No NMI can come.
+ */
+void compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
+
+/*
+ * Physical counter @slot of this CPU, which isn't host perf's at the moment, is about to
+ * be written: there is nothing of an earlier host event to be cleared any more.
+ */
+void compat_host_counter_taken(unsigned int slot);
 
 /* Prototypes of hooked functions, for static calls to them. */
 void compat_proto_init(struct kvm_vcpu *vcpu);
@@ -86,13 +104,13 @@ static inline int compat_get_cpl(struct kvm_vcpu *vcpu)
 }
 
 /*
- * What an ftrace handler does: the traced function's first argument, and going
- * on elsewhere.
+ * What an ftrace handler does: the traced function's arguments from 0 on, and
+ * going on elsewhere.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-static inline void *compat_ftrace_argument(struct ftrace_regs *fregs)
+static inline unsigned long compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
 {
-	return (void *)fregs->regs.di;
+	return regs_get_kernel_argument(&fregs->regs, n);
 }
 
 static inline void compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
@@ -100,9 +118,9 @@ static inline void compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long
 	ftrace_instruction_pointer_set(fregs, ip);
 }
 #else
-static inline void *compat_ftrace_argument(struct ftrace_regs *fregs)
+static inline unsigned long compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
 {
-	return (void *)ftrace_regs_get_argument(fregs, 0);
+	return ftrace_regs_get_argument(fregs, n);
 }
 
 static inline void compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)

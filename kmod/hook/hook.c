@@ -18,7 +18,8 @@ static void notrace enter(unsigned long ip, unsigned long parent_ip,
 	for (i = 0; i < nr_hooks; i++) {
 		if (hooks[i].ip != ip)
 			continue;
-		if (hooks[i].when(compat_ftrace_argument(fregs)))
+		if (hooks[i].when((void *)compat_ftrace_argument(fregs, 0),
+				  compat_ftrace_argument(fregs, 1)))
 			compat_ftrace_set_ip(fregs, (unsigned long)hooks[i].handler);
 		return;
 	}

@@ -19,8 +19,8 @@
  * struct hook - one function that we care about
  * @symbol: its name
  * @handler: goes in its place, with the same prototype; NULL to only watch
- * @when: called before the function runs, with its first argument; whether to
- *	redirect this call
+ * @when: called before the function runs, with its first two arguments; whether
+ *	to redirect this call
  * @stub: for the hottest functions, in place of the two above: what their
  *	fentry calls (stubs.S)
  * @bind: points the static call for the original to its argument
@@ -30,7 +30,7 @@
 struct hook {
 	const char *symbol;
 	void *handler;
-	bool (*when)(void *arg);
+	bool (*when)(void *arg, unsigned long second);
 	void (*stub)(void);
 	void (*bind)(void *original);
 	const char *without;

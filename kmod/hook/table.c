@@ -29,7 +29,7 @@ static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
 static_assert(BIT(VPMU_INSTRUCTION) == HOT_OWED_INSTRUCTION);
 static_assert(BIT(VPMU_BRANCH) == HOT_OWED_BRANCH);
 
-static bool notrace is_ours(void *vcpu)
+static bool notrace is_ours(void *vcpu, unsigned long second)
 {
 	return vpmu_find(vcpu);
 }
@@ -51,7 +51,7 @@ void vpmu_hooks_ready(void)
  * Creating a vCPU sleeps.  The reference taken here is given back when
  * the vCPU is destroyed, so the module can't go away under either.
  */
-static bool notrace may_attach(void *arg)
+static bool notrace may_attach(void *arg, unsigned long second)
 {
 	struct kvm_vcpu *vcpu = arg;
 
@@ -187,7 +187,7 @@ fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 }
 
 /* Runs in process context, before KVM looks for what would wake the vCPU. */
-static bool notrace guest_halts(void *vcpu)
+static bool notrace guest_halts(void *vcpu, unsigned long second)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
@@ -196,7 +196,7 @@ static bool notrace guest_halts(void *vcpu)
 	return false;
 }
 
-static bool notrace host_starts_event(void *arg)
+static bool notrace host_starts_event(void *arg, unsigned long flags)
 {
 	struct perf_event *event = arg;
 
@@ -206,12 +206,25 @@ static bool notrace host_starts_event(void *arg)
 }
 
 /* The loaded vCPU is the one in question, if it has running counters. */
-static bool notrace level_changes(void *arg)
+static bool notrace level_changes(void *arg, unsigned long unused)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
 
 	if (vv)
 		emul_leave_level(vv);
+	return false;
+}
+
+/*
+ * A throttled event, say, is stopped without PERF_EF_UPDATE: its count so far
+ * stays in the counter, where perf expects it later.  This may be in an NMI.
+ */
+static bool notrace host_stops_event(void *arg, unsigned long flags)
+{
+	struct perf_event *event = arg;
+
+	if (event->hw.idx >= 0)
+		switch_keep(event->hw.idx, !(flags & PERF_EF_UPDATE));
 	return false;
 }
 
@@ -249,6 +262,10 @@ struct hook vpmu_hooks[] = {
 	{
 		.symbol = "x86_pmu_start",
 		.when = host_starts_event,
+	},
+	{
+		.symbol = "x86_pmu_stop",
+		.when = host_stops_event,
 	},
 	{
 		.symbol = "kvm_vcpu_halt",

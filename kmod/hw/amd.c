@@ -116,12 +116,16 @@ static void amd_borrow(unsigned int i, struct hw_saved *saved)
 	saved->select = hw_rdmsr(select_base + i * stride);
 	hw_wrmsr(select_base + i * stride, 0);
 	saved->value = amd_read(i);
+	/* NMIs are held: its own is still to come, and must find it. */
+	saved->overflowed = global_mask &&
+			    (hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) & BIT_ULL(i));
 }
 
 static void amd_give_back(unsigned int i, const struct hw_saved *saved)
 {
 	hw_wrmsr(select_base + i * stride, 0);
-	amd_ack(BIT_ULL(i));
+	if (!saved->overflowed)
+		amd_ack(BIT_ULL(i));
 	hw_wrmsr(counter_base + i * stride, saved->value);
 	hw_wrmsr(select_base + i * stride, saved->select);
 }

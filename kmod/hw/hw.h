@@ -15,6 +15,7 @@
 struct hw_saved {
 	u64 select;
 	u64 value;
+	bool overflowed;
 };
 
 /**
