@@ -202,6 +202,7 @@ static inline void set_apic(struct vm *vm, unsigned int offset, uint32_t value)
 
 static inline void free_vm(struct vm *vm)
 {
+	/* The vCPU lives for as long as this is mapped. */
 	munmap(vm->run, ioctl(vm->kvm, KVM_GET_VCPU_MMAP_SIZE, 0));
 	close(vm->vcpu);
 	close(vm->fd);
