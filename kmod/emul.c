@@ -16,7 +16,11 @@ static int vcpu_level(struct vpmu_vcpu *vv)
 	return compat_get_cpl(vv->hot.vcpu) ? VPMU_USER : VPMU_KERNEL;
 }
 
-/* A borrowed counter is not on a physical one now: add to its value. */
+/*
+ * A counter that borrows isn't on a physical one: add to its value.  Unless KVM
+ * completes the instruction in svm_vcpu_run() (a "fastpath"), before the counter is given
+ * back: then its synchronization finds it in the tally.
+ */
 static void add_to_borrowed(struct vpmu_vcpu *vv, enum vpmu_class class, int level)
 {
 	unsigned int i;
@@ -24,7 +28,7 @@ static void add_to_borrowed(struct vpmu_vcpu *vv, enum vpmu_class class, int lev
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
-		if (c->borrows && c->count.class == class &&
+		if (c->borrows && c->slot == VPMU_NO_SLOT && c->count.class == class &&
 		    (c->count.filter & BIT(level)) &&
 		    vpmu_count_add(&vv->guest.value[i], 1))
 			pmi_overflow(vv, i);
@@ -60,7 +64,8 @@ static void rearm(struct vpmu_vcpu *vv)
 	unsigned int i;
 
 	for (i = 0; i < vv->guest.nr; i++) {
-		if (vv->counter[i].slot == VPMU_NO_SLOT)
+		/* One that borrows has been armed just now, or will be at the next entry. */
+		if (vv->counter[i].slot == VPMU_NO_SLOT || vv->counter[i].borrows)
 			continue;
 		if (!vpmu_count_lags(&vv->counter[i].count, &vv->tally,
 				     switch_next_entry(vv, i)))
