@@ -7,9 +7,11 @@
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
-. ./oracle-lib.sh
+. ./lib.sh
 guest=$PWD/../guest
 kernel=$(uname -r)
+
+modprobe msr
 
 # passes NAME COUNT VPMU-GUEST'S ARGUMENT...: a guest in which COUNT tests pass, and no other
 passes() {

@@ -7,7 +7,9 @@
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
-. ./oracle-lib.sh
+. ./lib.sh
+
+signature=0xc0de0000
 
 # What perf says of the whole guest for a while: instructions, branches. $1: events
 # before them, each with a comma, so that those that are compared get what counters are left
@@ -21,19 +23,16 @@ whole() {
 	vpmu-guest --smp "${smp:-$(nproc)}" -- bash -c "PROGRAMS='$PROGRAMS' MORE='${1:-}'; $(cat /tmp/whole)"
 }
 
-# Guests' sums from here on, too
-begin() {
-	start
-	before_i=$(msr $instructions) before_b=$(msr $branches)
-}
+modprobe msr
+is "the oracle is there" "$(printf %x "$(msr $signature)")" 554d50565f4d564b
 
-begin
+start
 read -r i b <<<"$(whole)"
 is "a whole guest: instructions" "$i" $(($(msr $instructions) - before_i))
 is "a whole guest: branches" "$b" $(($(msr $branches) - before_b))
 agree "a whole guest"
 
-begin
+start
 "$PROGRAMS/storm" 1000 &
 read -r i b <<<"$(whole)"
 kill $!
@@ -42,7 +41,7 @@ is "in a storm of interrupts: branches" "$b" $(($(msr $branches) - before_b))
 agree "in a storm of interrupts"
 
 # The host's watchdog holds one of the physical counters, so a guest that runs as many borrows it.
-begin
+start
 whole cycles,cache-references,cache-misses,branch-misses, >/tmp/first &
 borrowed=0
 while [ -n "$(jobs -rp)" ]; do
@@ -65,7 +64,7 @@ else
 	not_ok "the host's watchdog counts on"
 fi
 
-begin
+start
 whole >/tmp/first &
 whole >/tmp/second
 wait $!
@@ -78,7 +77,7 @@ is "two guests on one CPU: sum of branches" $((b1 + b2)) $(($(msr $branches) - b
 agree "two guests on one CPU"
 
 # Each counts on its own; they share the host's CPU, if it has one only.
-begin
+start
 smp=2
 read -r i b <<<"$(whole)"
 is "a guest of two vCPUs: instructions" "$i" $(($(msr $instructions) - before_i))

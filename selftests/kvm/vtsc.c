@@ -18,6 +18,7 @@
 
 #include "tap.h"
 #include "vm.h"
+#include "trace.h"
 
 #define PVCLOCK		0x4000		/* guest's address of struct pvclock */
 #define MSR_SYSTEM_TIME	0x4b564d01	/* MSR_KVM_SYSTEM_TIME_NEW */
@@ -68,52 +69,6 @@ static bool within(double got, double wanted, double share)
 	return got >= wanted * (1 - share) && got <= wanted * (1 + share);
 }
 
-#define TRACING	"/sys/kernel/tracing/"
-
-static void put_string(const char *file, const char *text)
-{
-	int fd = open(file, O_WRONLY | O_TRUNC | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		err(1, "%s", file);
-	close(fd);
-}
-
-/* Ticks of the host's TSC that this process was on its CPU, and in how many pieces */
-static double on_cpu(uint64_t start, uint64_t end, unsigned int *pieces)
-{
-	FILE *trace = fopen(TRACING "trace", "r");
-	char line[400], in[30], out[30];
-	uint64_t since = start, sum = 0;
-
-	if (!trace)
-		err(1, TRACING "trace");
-	snprintf(in, sizeof(in), "next_pid=%d ", getpid());
-	snprintf(out, sizeof(out), "prev_pid=%d ", getpid());
-	*pieces = 1;
-	while (fgets(line, sizeof(line), trace)) {
-		char *stamp = strstr(line, ": sched_switch:");
-		uint64_t tsc;
-
-		if (!stamp)
-			continue;
-		while (stamp > line && stamp[-1] != ' ')
-			stamp--;
-		tsc = strtoull(stamp, NULL, 10);
-		if (tsc < start || tsc > end)
-			continue;
-		if (strstr(line, in)) {
-			since = tsc;
-			++*pieces;
-		} else if (strstr(line, out) && since) {
-			sum += tsc - since;
-			since = 0;
-		}
-	}
-	fclose(trace);
-	return sum + (since ? end - since : 0);
-}
-
 static double seconds(clockid_t clock)
 {
 	struct timespec t;
@@ -162,13 +117,13 @@ static void run(const char *mode, uint32_t tsc)
 	IOCTL(vm.vcpu, KVM_RUN, NULL);
 	if (vm.run->exit_reason != KVM_EXIT_IO)
 		errx(1, "the guest ended with exit reason %u", vm.run->exit_reason);
-	put_string(TRACING "trace", "");
+	clear_trace();
 	wall = seconds(CLOCK_MONOTONIC);
 	start = __builtin_ia32_rdtsc();
 	run_to_hlt(&vm);
 	wall = seconds(CLOCK_MONOTONIC) - wall;
 	IOCTL(vm.fd, KVM_GET_CLOCK, &host);
-	cpu = on_cpu(start, __builtin_ia32_rdtsc(), &times) / khz / 1000;
+	cpu = on_cpu(getpid(), start, __builtin_ia32_rdtsc(), &times) / khz / 1000;
 	kill(rival, SIGKILL);
 	waitpid(rival, NULL, 0);
 	memcpy(ticks, vm.memory + TABLE, sizeof(ticks));
@@ -199,8 +154,7 @@ int main(void)
 	CPU_SET(0, &first);
 	if (sched_setaffinity(0, sizeof(first), &first))
 		err(1, "sched_setaffinity");
-	put_string(TRACING "trace_clock", "x86-tsc");
-	put_string(TRACING "events/sched/sched_switch/enable", "1");
+	start_tracing();
 	run("wall", KVM_VPMU_TSC_WALL);
 	run("vcpu", KVM_VPMU_TSC_VCPU);
 	return finish();
