@@ -399,6 +399,36 @@ step_kselftests() {
 	rm -rf "$source"
 }
 
+# The examples of libpfm4 are tools that count; Debian has them in the source package only. Any suite's
+# will do, a mirror may lack the newest one's. They get the library of the root.
+title_pfm4() { echo "Building libpfm4's examples"; }
+key_pfm4() {
+	echo "$(key_root) $(declare -f step_pfm4)" | key_of
+}
+step_pfm4() {
+	local out=$1 build=$1.build
+	mkdir -p "$out" "$build/lists/partial" "$build/archives/partial"
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --rw "$build/lists" /var/lib/apt/lists --rw "$build/archives" /var/cache/apt \
+		--ro /etc/resolv.conf /etc/resolv.conf --rw "$build" /build --rw "$out" /out -- sh -euc '
+		cd /build
+		sed -n "s/^deb-src/deb/; s/^deb /deb-src /p" /etc/apt/sources.list | sort -u >sources
+		# apt would drop to a user that may not write here
+		apt="-q -o Dir::Etc::SourceList=/build/sources -o APT::Sandbox::User=root"
+		apt-get $apt update
+		for v in $(apt-cache $apt showsrc libpfm4 | sed -n "s/^Version: //p" | sort -rVu); do
+			if apt-get $apt source --download-only "libpfm4=$v"; then
+				break
+			fi
+		done
+		tar -xf libpfm4_*.orig.tar.*
+		cd libpfm-*/perf_examples
+		make PFMLIB=/usr/lib/x86_64-linux-gnu/libpfm.a
+		install -s -t /out $(find . -maxdepth 1 -type f -perm /100 ! -name "*.c")
+	'
+	rm -rf "$build"
+}
+
 # ---- building what is missing
 
 # The place of a step's result for the inputs as they are now
