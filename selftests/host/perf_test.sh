@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# On an emulated host: perf's own tests, those that use hardware counters, natively and then in a guest.
+# What passes natively has to pass in the guest.
+
+. "$(dirname "$0")/../tap.sh"
+
+# Not among them, as they don't pass on the bare emulated host (perf 6.12), and can't:
+#	perf record, perf diff, annotate, pipe recording	need perf's symbols, which Debian strips
+#	Event groups			needs an uncore PMU
+#	perf record sideband		needs a second CPU
+#	branch stack sampling, perf record LBR	need a PMU that stores branches
+#	data symbol			needs a PMU that samples memory accesses
+#	libpfm4 support, libpfm4 events	not compiled in
+#	metrics value validation	for Intel's CPUs
+#	AMD IBS via core pmu, Intel PT	need these PMUs
+# and these, which count nothing more than the others, take an hour in a guest:
+#	perf all metrics, metricgroups, PMU	each event that perf knows, one after the other
+#	Setup struct perf_event_attr	some hundred starts of perf under a Python program
+#	perftool-testsuite_report, perf script	mostly what comes after counting
+tests=(
+	"mmap interface tests"
+	"PERF_RECORD_"
+	"Number of exit events"
+	"Object code reading"
+	"Use a dummy software event"
+	"Track with sched_switch"
+	"Convert perf time to TSC"
+	"Zstd perf.data"
+	"perf stat CSV output linter"
+	"perf stat csv summary"
+	"perf stat JSON output linter"
+	"perf stat metrics"
+	"perf stat STD output linter"
+	"perf stat tests"
+	"perf data convert --to-json"
+)
+
+# perf leaves the result of a test that has subtests empty. An emulated CPU takes long for each
+# interrupt, by the wall clock; don't let perf sample less then.
+# shellcheck disable=SC2016 # the inner shell's
+run='sysctl -q kernel.perf_cpu_time_max_percent=0
+	perf test -S "$@" 2>&1 | sed -n "s/^ *[0-9.]*: \(.*[^ ]\)  *: \([A-Z].*\)/\2|\1/p"'
+native=$(mktemp) guest=$(mktemp)
+bash -c "$run" perf_test "${tests[@]}" >"$native"
+vpmu-guest -- bash -c "$run" perf_test "${tests[@]}" >"$guest"
+
+# in_guest NAME: its result there
+in_guest() {
+	awk -F'|' -v name="$1" '$2 == name { print $1 }' "$guest"
+}
+
+passed=0
+while IFS='|' read -r result name; do
+	if [ "$result" = Ok ]; then
+		is "$name" "$(in_guest "$name")" Ok
+		passed=$((passed + 1))
+	else
+		not_ok "natively: $name: $result"
+	fi
+done <"$native"
+# some have subtests
+within "tests that passed natively" $passed ${#tests[@]} 100
+is "by RDPMC in user mode" "$(in_guest "User space counter reading of instructions") $(
+	in_guest "User space counter reading of cycles")" "Ok Ok"
+
+rm -f "$native" "$guest"
+finish
