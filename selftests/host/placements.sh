@@ -36,6 +36,8 @@ threads() {
 	start
 	echo x86-tsc >$tracing/trace_clock
 	echo 8192 >$tracing/buffer_size_kb
+	# as in placements.c
+	echo 200000000 >/sys/kernel/debug/sched/base_slice_ns
 	echo 1 >$tracing/events/sched/sched_switch/enable
 	echo 'function == 0x4b56504d' >$tracing/events/kvm/kvm_cpuid/filter
 	echo 1 >$tracing/events/kvm/kvm_cpuid/enable

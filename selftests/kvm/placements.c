@@ -24,8 +24,16 @@
 
 #define GUESTS		3
 #define COUNTERS	4
-#define ITERATIONS	4000
+#define ITERATIONS	8000
 #define ROUNDS		60000
+
+/*
+ * An emulated CPU takes some 50 us of the wall's time to switch tasks, and KVM loads a vCPU at
+ * another point of that than where the scheduler tells: let tasks run for so long
+ * that this is less than 0.1 %.
+ */
+#define SLICE	"200000000"		/* ns */
+#define MOVE_US	100000
 
 /*
  * ESI counters whose selects are in the table; the TSC before and after EBX
@@ -232,7 +240,7 @@ static void run(const char *name, enum placement placement, unsigned int cpus)
 	*go = true;
 	for (unsigned int i = 0; i < nr; i++) {
 		while (!guests[i].done) {
-			usleep(3000);
+			usleep(MOVE_US);
 			if (placement != MOVING)
 				continue;
 			pin(guests[rand_r(&seed) % nr].pid, rand_r(&seed) % cpus);
@@ -258,7 +266,7 @@ static void run(const char *name, enum placement placement, unsigned int cpus)
 		result(seen > 0.999 * truth && seen < 1.001 * truth,
 		       "%s: guest %u: TSC: %.3f ms, on a CPU %.3f ms (%+.3f %%), of %.3f ms", name, i,
 		       seen, truth, 100 * (seen - truth) / truth, (g->end - g->start) / khz);
-		result(placement == OWN || pieces >= 20, "%s: guest %u: in pieces (%u)", name, i,
+		result(placement == OWN || pieces >= 5, "%s: guest %u: in pieces (%u)", name, i,
 		       pieces);
 		result(!g->figures.anomalies, "%s: guest %u: anomalies (%llu)", name, i,
 		       g->figures.anomalies);
@@ -291,6 +299,7 @@ int main(int argc, char **argv)
 	free_vm(&vm);
 	start_tracing();
 	put_string(TRACING "buffer_size_kb", "8192");
+	put_string("/sys/kernel/debug/sched/base_slice_ns", SLICE);
 	for (int i = 1; i < argc; i++) {
 		int n;
 
