@@ -282,7 +282,7 @@ struct hook vpmu_hooks[] = {
 	{
 		.symbol = "kvm_smm_changed",
 		.when = level_changes,
-		.without = "an instruction that KVM completes right before an SMI may count at the wrong privilege level",
+		.without = "what KVM completes right before an SMI may count at the wrong CPL",
 	},
 	{
 		.symbol = "kvm_vcpu_reset",

@@ -65,6 +65,7 @@ static const struct test {
 static const struct test none = { "no more", KVM_PMU_EVENT_DENY, 0, 0, { }, 0x3f };
 
 static bool has_masked;
+static const char running_untold[] = "KVM before Linux 6.2 tells a running vCPU nothing of a new filter";
 
 struct filter {
 	struct kvm_pmu_event_filter head;
@@ -229,7 +230,11 @@ static void set_while_running(void)
 	printf("# %d filters in %d iterations: %u with all, %u with nothing, %u with a part\n",
 	       toggles, ITERATIONS, full, still, part);
 	is(wrong, 0, "set while the guest executes: wrong counts");
-	check(part > 10, "some of them in the middle of an iteration");
+	check(full && still, "both had their turns");
+	if (has_masked)
+		check(part > 10, "some of them in the middle of an iteration");
+	else
+		skip(running_untold, "some of them in the middle of an iteration");
 	check(part <= (unsigned int)toggles, "no more than filters were set");
 	free_vm(&toggled);
 }
@@ -277,6 +282,11 @@ static void set_inside(void)
 	unsigned int moved = 0, stuck = 0;
 	pthread_t thread;
 
+	if (!has_masked) {
+		skip(running_untold, "denied while the guest never leaves");
+		free_vm(&vm);
+		return;
+	}
 	load_code(&vm, spin_start, spin_end, (struct kvm_regs){ });
 	for (unsigned int i = 0; i < 2; i++)
 		put_counter(&vm, pmu, i, selects[i] | OS | EN, 0);
