@@ -69,7 +69,7 @@ E2
 
 # beside NAME EVENTS
 beside() {
-	local name=$1 guest i b samples lost round=0 got=0 figure
+	local name=$1 guest i b samples lost round=0 got=0 evicted borrowed overflows pmis anomalies
 	start
 	vpmu-guest -- bash -c "PROGRAMS='$PROGRAMS' MORE='$2'; $(cat "$dir/guest")" >"$dir/result" &
 	guest=$!
@@ -81,9 +81,7 @@ beside() {
 		round=$((round + 1))
 		for_a_process "$name $round"
 		for_all "$name $round"
-		for figure in evicted borrowed overflows pmis anomalies; do
-			read -r "${figure?}" <<<"$(figure $figure)"
-		done
+		read -r evicted borrowed overflows pmis anomalies <<<"$(figures evicted borrowed overflows pmis anomalies)"
 		[ "$borrowed" = 0 ] || got="$borrowed borrowed, $evicted evicted, $overflows overflows, $pmis interrupts, $anomalies anomalies"
 	done
 	wait $guest

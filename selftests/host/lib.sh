@@ -31,10 +31,12 @@ agree() {
 	within "$1: reads compared" $(($(msr $compared) - before)) 10 1000000000
 }
 
-# figure NAME: its sum over all vCPUs
-figure() {
-	"$BUILD/kvm/figures" vcpus |
-		awk -v n="$1" '$1 == "vcpu" { for (i = 2; i < NF; i++) if ($i == n) s += $(i + 1) } END { print s + 0 }'
+# figures NAME...: their sums over all vCPUs, at one look
+figures() {
+	"$BUILD/kvm/figures" vcpus | awk -v names="$*" '
+		BEGIN { n = split(names, name) }
+		$1 == "vcpu" { for (i = 1; i < NF; i++) sum[$i] += $(i + 1) }
+		END { for (i = 1; i <= n; i++) printf "%d ", sum[name[i]] }'
 }
 
 # relay COMMAND...: its TAP as part of this one's

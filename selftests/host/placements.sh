@@ -32,12 +32,14 @@ done
 E2
 
 threads() {
-	local guest rival kind id first second ticks truth pieces
+	local guest rival kind id first second ticks truth pieces slice ends
 	start
 	echo x86-tsc >$tracing/trace_clock
 	echo 8192 >$tracing/buffer_size_kb
 	# as in placements.c
-	echo 200000000 >/sys/kernel/debug/sched/base_slice_ns
+	slice=/sys/kernel/debug/sched/base_slice_ns
+	[ -e $slice ] || slice=/sys/kernel/debug/sched/min_granularity_ns
+	echo 200000000 >$slice
 	echo 1 >$tracing/events/sched/sched_switch/enable
 	echo 'function == 0x4b56504d' >$tracing/events/kvm/kvm_cpuid/filter
 	echo 1 >$tracing/events/kvm/kvm_cpuid/enable

@@ -61,14 +61,14 @@ record=$!
 overflows=0 pmis=0 anomalies=0 evicted=0 borrowed=0
 while kill -0 $stat 2>/dev/null; do
 	sleep 5
-	for figure in overflows pmis anomalies evicted borrowed; do
-		now=$(figure $figure)
-		[ "$now" -lt "${!figure}" ] || read -r "${figure?}" <<<"$now"
-	done
+	# All at one look; one that ended is missing from the next.
+	read -r now rest <<<"$(figures overflows pmis anomalies evicted borrowed)"
+	[ "$now" -lt "$overflows" ] || read -r overflows pmis anomalies evicted borrowed <<<"$now $rest"
 done
 wait $stat $record
 exec 5>&-
 wait $watch
+is "the host's count beside the oracle: ended well" $? 0
 for g in 1 2; do
 	wait "${guests[g]}"
 	is "guest $g: ended well" "$? $(tail -n 1 "$dir/guest$g")" "0 end"

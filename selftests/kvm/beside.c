@@ -685,6 +685,7 @@ static void test_throttled(void)
 	t.events[0] = often;
 	t.map = &map;
 	run(&t);
+	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "99");
 	put_string("/proc/sys/kernel/perf_event_max_sample_rate", RATE);
 	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
 	s = count_samples(map);

@@ -33,6 +33,8 @@
  * that this is less than 0.1 %.
  */
 #define SLICE	"200000000"		/* ns */
+#define SLICE_FILE	"/sys/kernel/debug/sched/base_slice_ns"
+#define OLD_SLICE_FILE	"/sys/kernel/debug/sched/min_granularity_ns"	/* before Linux 6.6 */
 #define MOVE_US	100000
 
 /*
@@ -299,7 +301,7 @@ int main(int argc, char **argv)
 	free_vm(&vm);
 	start_tracing();
 	put_string(TRACING "buffer_size_kb", "8192");
-	put_string("/sys/kernel/debug/sched/base_slice_ns", SLICE);
+	put_string(access(SLICE_FILE, W_OK) ? OLD_SLICE_FILE : SLICE_FILE, SLICE);
 	for (int i = 1; i < argc; i++) {
 		int n;
 
