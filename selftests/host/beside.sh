@@ -3,6 +3,11 @@
 #
 # On an emulated host with x-pmu-oracle=on and its NMI watchdog: perf of the host beside guests that
 # count, both against the truth. Needs BUILD and PROGRAMS.
+#
+#	beside.sh [program [icount]]
+#
+# "program": only what selftests/kvm/beside.c tests, which on a host of several CPUs is more; "icount":
+# with deterministic time.
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
@@ -11,7 +16,8 @@ dir=$(mktemp -d)
 
 modprobe msr
 is "the NMI watchdog is on" "$(cat /proc/sys/kernel/nmi_watchdog)" 1
-relay "$BUILD/kvm/beside"
+relay "$BUILD/kvm/beside" "${@:2}"
+[ "${1:-}" != program ] || finish
 
 # ---- the host's own perf, beside a stock guest under its perf
 
@@ -82,7 +88,8 @@ beside() {
 		for_a_process "$name $round"
 		for_all "$name $round"
 		read -r evicted borrowed overflows pmis anomalies <<<"$(figures evicted borrowed overflows pmis anomalies)"
-		[ "$borrowed" = 0 ] || got="$borrowed borrowed, $evicted evicted, $overflows overflows, $pmis interrupts, $anomalies anomalies"
+		[ "$borrowed" = 0 ] ||
+			got="$borrowed borrowed, $evicted evicted, $overflows overflows, $pmis interrupts, $anomalies anomalies"
 	done
 	wait $guest
 	read -r i b samples lost <"$dir/result"

@@ -18,7 +18,8 @@ modprobe msr
 cat >"$dir/guest" <<'E2'
 sysctl -q kernel.perf_cpu_time_max_percent=0
 for id in 1 2 3; do
-	perf stat -x, -o /tmp/o$id -e instructions:u,branches:u -- "$PROGRAMS/exact" loop "$(printf %08x $((id * 30000000)))" &
+	perf stat -x, -o /tmp/o$id -e instructions:u,branches:u -- \
+		"$PROGRAMS/exact" loop "$(printf %08x $((id * 30000000)))" &
 	perf stat -x, -o /tmp/n$id -e instructions:u,branches:u -- "$PROGRAMS/exact" loop 00000000 &
 	"$PROGRAMS/clocked" $id 300000000 &
 done

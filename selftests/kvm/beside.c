@@ -3,7 +3,8 @@
  * Host perf and a guest's virtual PMU on one CPU, both against the emulator's
  * oracle.  TAP.
  *
- *	beside
+ *	beside [icount]
+ *		"icount" if time is the host's number of instructions
  *	beside watch
  *		count until stdin ends, while others do what they like
  *
@@ -114,6 +115,7 @@ static const struct {
 };
 
 static int tests, failed, msr, device;
+static bool icount;	/* time is deterministic */
 
 static void result(bool good, const char *format, ...)
 {
@@ -337,8 +339,9 @@ static void run(struct test *t)
 
 	run_guest(&vm, t->counters, 0, t->rounds, t->halts, none);
 	for (unsigned int i = 0; i < t->nr; i++) {
-		t->events[i].fd = open_event(&t->events[i].attr, 0,
-					     t->leader && i > t->leader ? t->events[t->leader].fd : -1);
+		int group = t->leader && i > t->leader ? t->events[t->leader].fd : -1;
+
+		t->events[i].fd = open_event(&t->events[i].attr, 0, group);
 		if (t->events[i].fd < 0)
 			err(1, "%s", t->events[i].name);
 	}
@@ -424,11 +427,21 @@ static bool was_lent(const struct test *t, unsigned int i)
 	least = miss < host ? host - miss : 0;
 	/* The guest's beginning and end, without running counters, count here. */
 	result(got >= least && got <= host + 1000 && got < all,
-	       "%s: %s: lent (%llu of %llu, %llu of them the host's; %llu a VM exit less; not running %llu of %llu ns)",
+	       "%s: %s: lent (%llu of %llu, the host's %llu; %llu a VM exit less; paused %llu of %llu ns)",
 	       t->name, t->events[i].name, (unsigned long long)got, (unsigned long long)all,
 	       (unsigned long long)host, (unsigned long long)((all - got) / exits(t)),
 	       (unsigned long long)paused(t, i),
 	       (unsigned long long)(t->after.event[i].enabled - t->before.event[i].enabled));
+	if (icount && !a->exclude_guest) {
+		/* Each instruction takes 1 ns. */
+		uint64_t stay = t->after.oracle[GUEST_KERNEL][0] -
+				t->before.oracle[GUEST_KERNEL][0];
+
+		result(paused(t, i) + 1000 >= stay && paused(t, i) <= stay + miss,
+		       "%s: %s: not running for %llu ns, of them in the guest %llu", t->name,
+		       t->events[i].name, (unsigned long long)paused(t, i),
+		       (unsigned long long)stay);
+	}
 	return true;
 }
 
@@ -788,6 +801,7 @@ int main(int argc, char **argv)
 		watch();
 		return !!failed;
 	}
+	icount = argc > 1 && !strcmp(argv[1], "icount");
 	test_free();
 	test_harmless();
 	test_kernel();

@@ -266,8 +266,8 @@ static void run(const char *name, enum placement placement, unsigned int cpus)
 		}
 		seen = (g->tsc[1] - g->tsc[0]) / khz;
 		result(seen > 0.999 * truth && seen < 1.001 * truth,
-		       "%s: guest %u: TSC: %.3f ms, on a CPU %.3f ms (%+.3f %%), of %.3f ms", name, i,
-		       seen, truth, 100 * (seen - truth) / truth, (g->end - g->start) / khz);
+		       "%s: guest %u: TSC: %.3f ms, on a CPU %.3f ms (%+.3f %%), of %.3f ms", name,
+		       i, seen, truth, 100 * (seen - truth) / truth, (g->end - g->start) / khz);
 		result(placement == OWN || pieces >= 5, "%s: guest %u: in pieces (%u)", name, i,
 		       pieces);
 		result(!g->figures.anomalies, "%s: guest %u: anomalies (%llu)", name, i,
@@ -277,8 +277,8 @@ static void run(const char *name, enum placement placement, unsigned int cpus)
 	}
 	if (placement == MOVING)
 		printf("# %s: moved %u times\n", name, moved);
-	result(oracle_msr(msr, ORACLE_MISMATCHES) == mismatches, "%s: no read differs from the truth",
-	       name);
+	result(oracle_msr(msr, ORACLE_MISMATCHES) == mismatches,
+	       "%s: no read differs from the truth", name);
 	/* Of both runs of each */
 	compared = oracle_msr(msr, ORACLE_COMPARISONS) - compared;
 	result(compared == 2 * COUNTERS * nr, "%s: reads compared (%llu)", name,
