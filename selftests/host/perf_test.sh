@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # On an emulated host: perf's own tests, those that use hardware counters, natively and then in a guest.
-# What passes natively has to pass in the guest.
+# What passes natively has to pass in the guest. Arguments select tests, by parts of names. Wants
+# deterministic time (--icount): otherwise 4000 samples a second, which some of the tests ask for, are
+# more than an emulated guest can take.
 
 . "$(dirname "$0")/../tap.sh"
 
@@ -15,18 +17,19 @@
 #	libpfm4 support, libpfm4 events	not compiled in
 #	metrics value validation	for Intel's CPUs
 #	AMD IBS via core pmu, Intel PT	need these PMUs
+# and one that does pass there, but not in a guest, as its perf takes the time from kvmclock:
+#	Perf time to TSC
 # and these, which count nothing more than the others, take an hour in a guest:
 #	perf all metrics, metricgroups, PMU	each event that perf knows, one after the other
 #	Setup struct perf_event_attr	some hundred starts of perf under a Python program
 #	perftool-testsuite_report, perf script	mostly what comes after counting
 tests=(
-	"mmap interface tests"
+	"User space counter reading"
 	"PERF_RECORD_"
 	"Number of exit events"
 	"Object code reading"
 	"Use a dummy software event"
 	"Track with sched_switch"
-	"Convert perf time to TSC"
 	"Zstd perf.data"
 	"perf stat CSV output linter"
 	"perf stat csv summary"
@@ -37,14 +40,15 @@ tests=(
 	"perf data convert --to-json"
 )
 
-# perf leaves the result of a test that has subtests empty. An emulated CPU takes long for each
-# interrupt, by the wall clock; don't let perf sample less then.
+[ $# = 0 ] || tests=("$@")
+
+# RESULT|NAME; perf leaves the result of a test that has subtests empty.
 # shellcheck disable=SC2016 # the inner shell's
-run='sysctl -q kernel.perf_cpu_time_max_percent=0
-	perf test -S "$@" 2>&1 | sed -n "s/^ *[0-9.]*: \(.*[^ ]\)  *: \([A-Z].*\)/\2|\1/p"'
+run='perf test -S "$@" 2>&1 | sed -un "s/^ *[0-9.]*: \(.*[^ ]\)  *: \([A-Z].*\)/\2|\1/p"'
 native=$(mktemp) guest=$(mktemp)
 bash -c "$run" perf_test "${tests[@]}" >"$native"
-vpmu-guest -- bash -c "$run" perf_test "${tests[@]}" >"$guest"
+sed 's/^/# natively: /' "$native"
+vpmu-guest -- bash -c "$run" perf_test "${tests[@]}" | tee "$guest" | sed -u 's/^/# in the guest: /'
 
 # in_guest NAME: its result there
 in_guest() {
@@ -62,8 +66,9 @@ while IFS='|' read -r result name; do
 done <"$native"
 # some have subtests
 within "tests that passed natively" $passed ${#tests[@]} 100
-is "by RDPMC in user mode" "$(in_guest "User space counter reading of instructions") $(
-	in_guest "User space counter reading of cycles")" "Ok Ok"
+for name in "User space counter reading of instructions" "User space counter reading of cycles"; do
+	[ $# -gt 0 ] || is "in the guest, whatever the host: $name" "$(in_guest "$name")" Ok
+done
 
 rm -f "$native" "$guest"
 finish
