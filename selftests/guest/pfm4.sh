@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # In a guest: the example programs of libpfm4. Needs PROGRAMS, and PFM4, the folder that
-# tools/testbed/pfm4 filled.
+# tools/testbed/put pfm4 filled.
 
 . "$(dirname "$0")/../tap.sh"
 

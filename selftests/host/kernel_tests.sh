@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # On an emulated host with the module: the kernel's own tests of KVM's PMU (tools/testing/selftests/kvm),
-# as tools/testbed/kselftests puts them into $BUILD/kernel.
+# as tools/testbed/put kselftests puts them into $BUILD/kernel.
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
