@@ -698,7 +698,6 @@ static void test_throttled(void)
 	t.events[0] = often;
 	t.map = &map;
 	run(&t);
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "99");
 	put_string("/proc/sys/kernel/perf_event_max_sample_rate", RATE);
 	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
 	s = count_samples(map);
@@ -789,6 +788,10 @@ int main(int argc, char **argv)
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		err(1, "/dev/kvm-vpmu");
+	if (argc > 1 && !strcmp(argv[1], "watch")) {
+		watch();
+		return !!failed;
+	}
 	/*
 	 * An emulated CPU takes long for each sample, by the wall clock: don't let
 	 * perf take fewer then, nor NMI handlers print messages about it.
@@ -797,10 +800,6 @@ int main(int argc, char **argv)
 	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
 	put_string("/sys/kernel/debug/x86/nmi_longest_ns", "1000000000000");
 
-	if (argc > 1 && !strcmp(argv[1], "watch")) {
-		watch();
-		return !!failed;
-	}
 	icount = argc > 1 && !strcmp(argv[1], "icount");
 	test_free();
 	test_harmless();
