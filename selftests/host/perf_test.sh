@@ -5,8 +5,9 @@
 # What passes natively has to pass in the guest. Arguments select tests, by parts of names.
 #
 # "Track with sched_switch" is for deterministic time (--icount), and so not in the list: by the wall clock
-# its 4000 samples a second are more than an emulated guest can take. "Number of exit events" isn't: it
-# waits for a program that is read from a disk, during which deterministic time runs off.
+# its 4000 samples a second are more than an emulated guest can take. "Number of exit events" fails
+# there in a guest; not looked into yet (it gives up after some time without an event, and deterministic
+# time runs off while a disk is waited for).
 
 . "$(dirname "$0")/../tap.sh"
 
