@@ -41,6 +41,8 @@
  */
 #define AROUND_VMRUN	900
 #define FOR_EACH_LENT	400
+/* Its time stands still for a bit longer: from the first's lending to when all are given back. */
+#define PAUSED_AROUND	1500
 
 /*
  * EBX iterations, ESI counters whose selects are in the table, which then holds
@@ -436,8 +438,9 @@ static bool was_lent(const struct test *t, unsigned int i)
 		/* Each instruction takes 1 ns. */
 		uint64_t stay = t->after.oracle[GUEST_KERNEL][0] -
 				t->before.oracle[GUEST_KERNEL][0];
+		uint64_t most = exits(t) * (PAUSED_AROUND + t->counters * FOR_EACH_LENT);
 
-		result(paused(t, i) + 1000 >= stay && paused(t, i) <= stay + miss,
+		result(paused(t, i) + 1000 >= stay && paused(t, i) <= stay + most,
 		       "%s: %s: not running for %llu ns, of them in the guest %llu", t->name,
 		       t->events[i].name, (unsigned long long)paused(t, i),
 		       (unsigned long long)stay);
@@ -675,7 +678,8 @@ static void test_groups(void)
 	       "%s: both of their counts (%llu, wanted %llu, %llu for a reading)", t.name,
 	       (unsigned long long)sum, (unsigned long long)truth(&t, 0),
 	       (unsigned long long)t.after.spent[1]);
-	result(t.figures.evicted >= 20, "%s: evicted (%llu)", t.name, t.figures.evicted);
+	/* By the wall's time there are hundreds. */
+	result(t.figures.evicted >= (icount ? 1 : 20), "%s: evicted (%llu)", t.name, t.figures.evicted);
 }
 
 /* A throttled event leaves its counter idle, but will go on from its value. */
