@@ -73,7 +73,7 @@ for g in 1 2; do
 	wait "${guests[g]}"
 	is "guest $g: ended well" "$? $(tail -n 1 "$dir/guest$g")" "0 end"
 	rounds=$(grep -c '^count' "$dir/guest$g")
-	within "guest $g: rounds" "$rounds" $((1 + seconds / 60)) 1000000
+	within "guest $g: rounds" "$rounds" $((1 + seconds / 120)) 1000000
 	is "guest $g: rounds that counted wrong" \
 		"$(awk '$1 == "count" && ($3 != 3 * $2 || $4 != $2)' "$dir/guest$g")" ""
 	is "guest $g: rounds with a sample too many or too few" \
