@@ -51,9 +51,13 @@ is "group: different addresses" "$(awk '{ print $3 }' samples | sort -u | wc -l)
 "$PROGRAMS/profile" 1000000 &
 profile=$!
 (
-	sleep 15
+	# until it has shown it twice
+	for _ in $(seq 80); do
+		sleep 1
+		[ "$(grep -ac eighty shown)" -lt 2 ] || break
+	done
 	echo q
-) | timeout 60 perf top --stdio -d 4 -e cycles:u -c 1000003 >shown 2>log
+) | timeout 120 stdbuf -oL perf top --stdio -d 4 -e cycles:u -c 1000003 >shown 2>log
 kill $profile
 grep -aE 'eighty|twenty' shown | tail -n 2 >last
 sed 's/^/# /' last
