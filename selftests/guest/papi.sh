@@ -33,10 +33,18 @@ i2=$(of_tool PAPI_TOT_INS PAPI_BR_INS)
 within "papi_command_line: instructions" "$i1" 1000 1000000000
 is "papi_command_line: the same again" "$i2" "$i1"
 
+# PAPI reads one counter after the other, and each again if an interrupt came in between, which the
+# counters still to be read count. So take the least of some runs.
+least() {
+	for _ in 1 2 3 4; do
+		"$PROGRAMS/papi" "$1"
+	done | awk '{ for (i = 1; i <= 4; i++) if (NR == 1 || $i < v[i]) v[i] = $i } END { print v[1], v[2], v[3], v[4] }'
+}
+
 i0='' b0='' ri0='' rb0=''
-for n in 0 1 1000000 1000000; do
+for n in 0 1 1000000; do
 	read -r i b ri rb <<-EOF
-		$("$PROGRAMS/papi" $n)
+		$(least $n)
 	EOF
 	case $n$i$b$ri$rb in
 	0 | *[!0-9]*)
