@@ -32,7 +32,7 @@ if are_numbers "stress-ng" "$m0" "$p0" "$u0" "$m" "$p" "$u"; then
 	within "6000 times nop: instructions" $((m - m0)) $(((u - u0) * 99 / 100)) $(((p - p0) * 105 / 100))
 fi
 for event in "CPU Cycles" "Branch Instructions" "Branch Misses" "Cache References" "Cache L1D Read"; do
-	within "stress-ng: $event" "$(sed -n "s/.* \([0-9][0-9]*\) $event .*/\1/p" "$log")" 1 1000000000000
+	within "stress-ng: $event" "$(sed -n "s/.* \([0-9][0-9]*\) $event  .*/\1/p" "$log")" 1 1000000000000
 done
 
 rm -f "$log" "$out"
