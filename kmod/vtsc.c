@@ -15,16 +15,12 @@
 
 #include "vpmu.h"
 
-/*
- * KVM's adjustment can't be negative where the CPU scales the guest's TSC
- * (adjust_tsc_offset_host() in arch/x86/kvm/x86.c).
- */
-static bool scaled(const struct kvm_vcpu *vcpu)
+static bool same_frequency(const struct kvm_vcpu *vcpu)
 {
 	u32 khz = vcpu->arch.virtual_tsc_khz;
 
 	/* 0 while the vCPU is being created */
-	return khz && khz != tsc_khz;
+	return !khz || khz == tsc_khz;
 }
 
 /*
@@ -42,7 +38,7 @@ int vtsc_set(struct vpmu_vm *vm, u32 tsc)
 		if (check_tsc_unstable())
 			return -EOPNOTSUPP;
 		list_for_each_entry(vv, &vm->vcpus, sibling)
-			if (scaled(vv->hot.vcpu))
+			if (!same_frequency(vv->hot.vcpu))
 				return -EOPNOTSUPP;
 
 		/*
@@ -66,7 +62,14 @@ u64 vtsc_load(struct vpmu_vcpu *vv)
 	if (READ_ONCE(vv->vm->tsc) != KVM_VPMU_TSC_VCPU)
 		return 0;
 	/* 0 before the first put */
-	if (!vcpu->arch.last_host_tsc || scaled(vcpu))
+	if (!vcpu->arch.last_host_tsc)
+		return 0;
+	/*
+	 * KVM's adjustment can't be negative with any other ratio, and the ratio
+	 * of a vCPU that is being created isn't set yet (adjust_tsc_offset_host()
+	 * in arch/x86/kvm/x86.c).
+	 */
+	if (vcpu->arch.l1_tsc_scaling_ratio != vpmu_hw->tsc_unscaled)
 		return 0;
 	ticks = rdtsc() - vcpu->arch.last_host_tsc;
 	if (ticks <= 0)

@@ -164,6 +164,8 @@ static void amd_resume(u64 paused)
 }
 
 static struct hw_ops amd_ops = {
+	/* 8 bits of integer, 32 of fraction: APM vol. 2, "TSC Ratio MSR (C000_0104h)" */
+	.tsc_unscaled = BIT_ULL(32),
 	.in_use = amd_in_use,
 	.read = amd_read,
 	.write = amd_write,

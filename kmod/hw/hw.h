@@ -24,6 +24,7 @@ struct hw_saved {
  * @nr: number of counters
  * @entry_counts: a VM entry counts as one retired instruction and one retired
  *	branch in guest context
+ * @tsc_unscaled: TSC scaling ratio of a guest whose TSC is as fast as the host's
  * @in_use: does somebody else (host perf) run counter @i?
  * @read: read counter @i (48 bits)
  * @write: change the value of counter @i, which may be running
@@ -43,6 +44,7 @@ struct hw_ops {
 	const char *name;
 	unsigned int nr;
 	bool entry_counts;
+	u64 tsc_unscaled;
 	bool (*in_use)(unsigned int i);
 	u64 (*read)(unsigned int i);
 	void (*write)(unsigned int i, u64 value);

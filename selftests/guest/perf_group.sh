@@ -50,6 +50,7 @@ is "group: different addresses" "$(awk '{ print $3 }' samples | sort -u | wc -l)
 # perf top looks at all of the machine, itself too; how the program's two functions share theirs is known.
 "$PROGRAMS/profile" 1000000 &
 profile=$!
+# shellcheck disable=SC2094 # looks at what is there so far
 (
 	# until it has shown it twice
 	for _ in $(seq 80); do
