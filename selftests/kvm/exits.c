@@ -18,18 +18,11 @@
 #include <linux/kvm_vpmu.h>
 
 #include "vm.h"
+#include "oracle.h"
 
 #define MAX_COUNTERS	6
 #define ITERATIONS	50
 #define RUNS		150
-
-/* docs/emulated-pmu.md, "Oracle" */
-#define ORACLE		0xc0de0100
-#define HOST_KERNEL	0
-#define GUEST_KERNEL	2
-
-enum { INSTRUCTIONS = 0, CYCLES = 5, VMRUN = 10, EMULATED = 11, RDMSR = 12, WRMSR = 13,
-       EXITS = 14, RDPMC = 15, NR_EVENTS };
 
 /*
  * EBX iterations, ESI counters whose selects are in the table; it then holds
@@ -77,7 +70,7 @@ asm(".code16\n"
     ".code64\n");
 
 struct counts {
-	uint64_t oracle[NR_EVENTS][4];
+	uint64_t oracle[NR_EVENTS][NR_MODES];
 	uint64_t counter[MAX_COUNTERS];
 };
 
@@ -87,17 +80,16 @@ static uint64_t selects[MAX_COUNTERS];
 static unsigned int nr;
 static int msr;
 
-static void read_oracle(uint64_t (*oracle)[4])
+static void read_oracle(uint64_t (*counts)[NR_MODES])
 {
 	for (int event = 0; event < NR_EVENTS; event++)
-		for (int mode = 0; mode < 4; mode++)
-			if (pread(msr, &oracle[event][mode], 8, ORACLE + 4 * event + mode) != 8)
-				err(1, "the oracle (x-pmu-oracle=on, modprobe msr)");
+		for (int mode = 0; mode < NR_MODES; mode++)
+			counts[event][mode] = oracle(msr, event, mode);
 }
 
 static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
 {
-	uint64_t before[NR_EVENTS][4];
+	uint64_t before[NR_EVENTS][NR_MODES];
 
 	load_code(vm, exits_start, exits_end,
 		  (struct kvm_regs){ .rbx = iterations, .rsi = nr });
@@ -106,7 +98,7 @@ static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
 	run_to_hlt(vm);
 	read_oracle(c->oracle);
 	for (int event = 0; event < NR_EVENTS; event++)
-		for (int mode = 0; mode < 4; mode++)
+		for (int mode = 0; mode < NR_MODES; mode++)
 			c->oracle[event][mode] -= before[event][mode];
 	memcpy(c->counter, vm->memory + TABLE, sizeof(c->counter));
 }
@@ -216,9 +208,7 @@ int main(int argc, char **argv)
 	CPU_SET(0, &first);
 	if (sched_setaffinity(0, sizeof(first), &first))
 		err(1, "sched_setaffinity");
-	msr = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
-	if (msr < 0)
-		err(1, "/dev/cpu/0/msr");
+	msr = open_oracle(0);
 	measure();
 	return 0;
 }

@@ -11,7 +11,8 @@
 #define ORACLE_MISMATCHES	0xc0de0011
 
 enum { HOST_KERNEL, HOST_USER, GUEST_KERNEL, GUEST_USER, NR_MODES };
-enum { INSTRUCTIONS = 0, BRANCHES = 1, CYCLES = 5, VMRUN = 10, EXITS = 14 };
+enum { INSTRUCTIONS = 0, BRANCHES = 1, CYCLES = 5, VMRUN = 10, EMULATED = 11, RDMSR = 12, WRMSR = 13,
+       EXITS = 14, RDPMC = 15, NR_EVENTS };
 
 /* Opens what the others read. */
 static inline int open_oracle(int cpu)
