@@ -13,7 +13,6 @@
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <sys/wait.h>
 
 #include <linux/kvm_vpmu.h>
@@ -21,6 +20,7 @@
 #include "vm.h"
 #include "oracle.h"
 #include "trace.h"
+#include "tap.h"
 
 #define GUESTS		3
 #define COUNTERS	4
@@ -112,21 +112,8 @@ struct guest {
 
 static struct guest *guests;
 static volatile bool *go;
-static int tests, failed, msr;
+static int msr;
 static double khz;
-
-static void result(bool good, const char *format, ...)
-{
-	va_list args;
-
-	printf("%sok %d - ", good ? "" : "not ", ++tests);
-	va_start(args, format);
-	vprintf(format, args);
-	va_end(args);
-	putchar('\n');
-	fflush(stdout);
-	failed += !good;
-}
 
 static void pin(pid_t pid, unsigned int cpu)
 {
@@ -261,27 +248,27 @@ static void run(const char *name, enum placement placement, unsigned int cpus)
 			uint64_t wanted = ITERATIONS * event[n].per_iteration + event[n].once;
 			uint64_t got = g->count[n] - g->none[n];
 
-			result(got == wanted, "%s: guest %u: %s (%lld, wanted %lld)", name, i,
+			check(got == wanted, "%s: guest %u: %s (%lld, wanted %lld)", name, i,
 			       event[n].name, (long long)got, (long long)wanted);
 		}
 		seen = (g->tsc[1] - g->tsc[0]) / khz;
-		result(seen > 0.999 * truth && seen < 1.001 * truth,
+		check(seen > 0.999 * truth && seen < 1.001 * truth,
 		       "%s: guest %u: TSC: %.3f ms, on a CPU %.3f ms (%+.3f %%), of %.3f ms", name,
 		       i, seen, truth, 100 * (seen - truth) / truth, (g->end - g->start) / khz);
-		result(placement == OWN || pieces >= 5, "%s: guest %u: in pieces (%u)", name, i,
+		check(placement == OWN || pieces >= 5, "%s: guest %u: in pieces (%u)", name, i,
 		       pieces);
-		result(!g->figures.anomalies, "%s: guest %u: anomalies (%llu)", name, i,
+		check(!g->figures.anomalies, "%s: guest %u: anomalies (%llu)", name, i,
 		       g->figures.anomalies);
 		printf("# %s: guest %u: %llu VM exits, %llu borrowed, %llu evicted\n", name, i,
 		       g->figures.exits, g->figures.borrowed, g->figures.evicted);
 	}
 	if (placement == MOVING)
 		printf("# %s: moved %u times\n", name, moved);
-	result(oracle_msr(msr, ORACLE_MISMATCHES) == mismatches,
+	check(oracle_msr(msr, ORACLE_MISMATCHES) == mismatches,
 	       "%s: no read differs from the truth", name);
 	/* Of both runs of each */
 	compared = oracle_msr(msr, ORACLE_COMPARISONS) - compared;
-	result(compared == 2 * COUNTERS * nr, "%s: reads compared (%llu)", name,
+	check(compared == 2 * COUNTERS * nr, "%s: reads compared (%llu)", name,
 	       (unsigned long long)compared);
 }
 
@@ -311,6 +298,5 @@ int main(int argc, char **argv)
 			errx(2, "no placement '%s'", argv[i]);
 		run(argv[i], n, cpus);
 	}
-	printf("1..%d\n", tests);
-	return !!failed;
+	return finish();
 }
