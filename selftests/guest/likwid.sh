@@ -15,7 +15,7 @@ mount -t tmpfs none /lib/modules
 
 log=$(mktemp)
 is "likwid knows this CPU" "$(likwid-perfctr -i | awk '/^CPU short:/ { print $3 }')" \
-	"$(grep -q perfmon_v2 /proc/cpuinfo && echo zen4 || echo zen3)"
+	"$(awk '$1 == "model" && $2 == ":" { print ($3 == 17 ? "zen4" : "zen3"); exit }' /proc/cpuinfo)"
 
 # event NAME: its count
 event() {
