@@ -16,7 +16,7 @@
 
 #define ONLINE			"/sys/devices/system/cpu/cpu1/online"
 
-#define ROUNDS			2000	/* of the sampler */
+#define ROUNDS			400	/* of the sampler */
 #define PERIOD			2500
 
 static const uint64_t events[] = { INSTRUCTIONS, BRANCHES, CONDITIONAL };
