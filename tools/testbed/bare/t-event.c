@@ -299,6 +299,11 @@ static void mispredicts(void)
 #define EV_L1_MISS	0x41
 #define EV_L1_FILL	0x60	/* the same as the former */
 #define EV_L2_MISS	0x64
+/* Memory operands by kind, which the unit mask selects */
+#define EV_LS_DISPATCH	0x29
+#define LS_LOAD		0x100
+#define LS_STORE	0x200
+#define LS_LOAD_STORE	0x400
 
 #define LINE		64
 #define L1_SETS		64
@@ -324,42 +329,56 @@ asm(
 );
 void cache_walk(void *arg0, void *arg1);
 
-/* Instructions with memory operands, and with none; the last RET is an access, too. */
-#define KINDS(x)							\
-	x(mov_load, "mov (%rdi), %rax", 1)				\
-	x(mov_store, "mov %rax, (%rdi)", 1)				\
-	x(mov_imm, "movq $5, (%rdi)", 1)				\
-	x(movzx, "movzbl (%rdi), %eax", 1)				\
-	x(movabs, "movabs buf_a, %al", 1)				\
-	x(rmw, "add %rax, (%rdi)", 1)					\
-	x(lock_rmw, "lock incl 64(%rdi)", 1)				\
-	x(xchg, "xchg %rax, 128(%rdi)", 1)				\
-	x(cmpxchg8b, "cmpxchg8b (%rdi)", 1)				\
-	x(cmp, "cmpl $5, (%rdi)", 1)					\
-	x(bt, "bt %rcx, (%rdi)", 1)					\
-	x(set, "setz (%rdi)", 1)					\
-	x(cmov, "cmovz (%rdi), %rax", 1)				\
-	x(sse, "movq (%rdi), %xmm0", 1)					\
-	x(sse_store, "movq %xmm0, (%rdi)", 1)				\
-	x(x87, "fldl (%rdi)\n fstpl (%rdi)", 2)				\
-	x(push_pop, "push %rax\n pop %rax", 2)				\
-	x(push_pop_mem, "push (%rdi)\n pop (%rdi)", 4)			\
-	x(enter, "enter $16, $0\n leave", 2)				\
-	x(call_ret, "call 1f\n jmp 2f\n1: ret\n2:", 2)			\
-	x(jmp_mem, "lea 1f(%rip), %rax\n mov %rax, %r8\n push %r8\n"	\
-	  "jmp *(%rsp)\n1: pop %rax", 3)				\
-	x(movs, "movsb", 2)						\
-	x(rep_stos, "mov $5, %ecx\n rep stosb", 5)			\
-	x(rep_movs, "mov $7, %ecx\n rep movsb", 14)			\
-	x(lods, "lodsb", 1)						\
-	x(lea, "lea (%rdi, %rsi), %rcx", 0)				\
-	x(nop, "nopl (%rdi)", 0)					\
-	x(alu, "add %rax, %rcx\n mov %rax, %rdx", 0)
+/*
+ * Instructions with memory operands that are loaded, stored, loaded and stored, and with none; the
+ * last RET is a load, too.
+ */
+#define KINDS(x)								\
+	x(mov_load, "mov (%rdi), %rax", 1, 0, 0)				\
+	x(mov_store, "mov %rax, (%rdi)", 0, 1, 0)				\
+	x(mov_imm, "movq $5, (%rdi)", 0, 1, 0)					\
+	x(movzx, "movzbl (%rdi), %eax", 1, 0, 0)				\
+	x(movabs, "movabs buf_a, %al", 1, 0, 0)					\
+	x(rmw, "add %rax, (%rdi)", 0, 0, 1)					\
+	x(lock_rmw, "lock incl 64(%rdi)", 0, 0, 1)				\
+	x(xchg, "xchg %rax, 128(%rdi)", 0, 0, 1)				\
+	x(cmpxchg8b, "cmpxchg8b (%rdi)", 0, 0, 1)				\
+	x(inc, "incb (%rdi)", 0, 0, 1)						\
+	x(shift, "shll $3, (%rdi)", 0, 0, 1)					\
+	x(cmp, "cmpl $5, (%rdi)", 1, 0, 0)					\
+	x(bt, "bt %rcx, (%rdi)", 1, 0, 0)					\
+	x(set, "setz (%rdi)", 0, 1, 0)						\
+	x(cmov, "cmovz (%rdi), %rax", 1, 0, 0)					\
+	x(sse, "movq (%rdi), %xmm0", 1, 0, 0)					\
+	x(sse_store, "movq %xmm0, (%rdi)", 0, 1, 0)				\
+	x(sse_half, "movhps (%rdi), %xmm0\n movhps %xmm0, (%rdi)", 1, 1, 0)	\
+	x(non_temporal, "movnti %rax, (%rdi)", 0, 1, 0)				\
+	x(fxsave, "fxsave (%rdi)\n fxrstor (%rdi)", 1, 1, 0)			\
+	x(cmpxchg16b, "cmpxchg16b (%rdi)", 0, 0, 1)				\
+	x(x87, "fldl (%rdi)\n fstpl (%rdi)", 1, 1, 0)				\
+	x(x87_env, "fnstcw (%rdi)\n fldcw (%rdi)\n fnstsw (%rdi)", 1, 2, 0)	\
+	x(x87_80, "fldt (%rdi)\n fstpt (%rdi)\n fildl (%rdi)\n fistpl (%rdi)\n"	\
+	  "filds (%rdi)\n fisttps (%rdi)\n fld1\n fadds (%rdi)\n fstp %st(0)", 4, 3, 0)\
+	x(push_pop, "push %rax\n pop %rax", 1, 1, 0)				\
+	x(push_pop_mem, "push (%rdi)\n pop (%rdi)", 2, 2, 0)			\
+	x(enter, "enter $16, $0\n leave", 1, 1, 0)				\
+	x(call_ret, "call 1f\n jmp 2f\n1: ret\n2:", 1, 1, 0)			\
+	x(jmp_mem, "lea 1f(%rip), %rax\n mov %rax, %r8\n push %r8\n"		\
+	  "jmp *(%rsp)\n1: pop %rax", 2, 1, 0)					\
+	x(movs, "movsb", 1, 1, 0)						\
+	x(rep_stos, "mov $5, %ecx\n rep stosb", 0, 5, 0)			\
+	x(rep_movs, "mov $7, %ecx\n rep movsb", 7, 7, 0)			\
+	x(lods, "lodsb", 1, 0, 0)						\
+	x(cmps, "cmpsb", 2, 0, 0)						\
+	x(scas, "scasb", 1, 0, 0)						\
+	x(lea, "lea (%rdi, %rsi), %rcx", 0, 0, 0)				\
+	x(nop, "nopl (%rdi)", 0, 0, 0)						\
+	x(alu, "add %rax, %rcx\n mov %rax, %rdx", 0, 0, 0)
 
-#define KIND_ASM(name, insns, n)					\
+#define KIND_ASM(name, insns, ...)					\
 	".balign 16\n cache_kind_" #name ":\n " insns "\n ret\n"
-#define KIND_DECL(name, insns, n) void cache_kind_##name(void *arg0, void *arg1);
-#define KIND_ROW(name, insns, n) { #name, cache_kind_##name, n },
+#define KIND_DECL(name, insns, ...) void cache_kind_##name(void *arg0, void *arg1);
+#define KIND_ROW(name, insns, ...) { #name, cache_kind_##name, __VA_ARGS__ },
 
 asm(KINDS(KIND_ASM));
 KINDS(KIND_DECL)
@@ -367,18 +386,22 @@ KINDS(KIND_DECL)
 static const struct {
 	const char *name;
 	seq_fn fn;
-	u64 accesses;
+	u64 loads, stores, load_stores;
 } cache_kinds[] = { KINDS(KIND_ROW) };
 
-static void cache_count(seq_fn fn, u64 a, u64 b, u64 *got)
-{
-	static const u8 sel[] = { EV_L1_ACCESS, EV_L1_MISS, EV_L1_FILL, EV_L2_MISS };
+static const u32 cache_events[] = { EV_L1_ACCESS, EV_L1_MISS, EV_L1_FILL, EV_L2_MISS };
+static const u32 dispatch_events[] = {
+	EV_LS_DISPATCH | LS_LOAD, EV_LS_DISPATCH | LS_STORE, EV_LS_DISPATCH | LS_LOAD_STORE,
+	EV_LS_DISPATCH | LS_LOAD | LS_STORE | LS_LOAD_STORE,
+};
 
+static void cache_count(const u32 *sel, seq_fn fn, u64 a, u64 b, u64 *got)
+{
 	for (int i = 0; i < 4; i++) {
 		wrmsr(ctr_msr(i), 0);
 		wrmsr(ctl_msr(i), sel[i] | CTL_USR | CTL_EN);
 	}
-	measure_user(fn, (void *)a, (void *)b, ctl_msr(0), EV_L1_ACCESS | CTL_USR | CTL_EN,
+	measure_user(fn, (void *)a, (void *)b, ctl_msr(0), sel[0] | CTL_USR | CTL_EN,
 		     FLAGS_ON, user_stack_top());
 	for (int i = 0; i < 4; i++) {
 		wrmsr(ctl_msr(i), 0);
@@ -390,7 +413,7 @@ static void check_cache(const char *what, u64 base, u64 stride, u64 n, u64 l1, u
 {
 	u64 got[4];
 
-	cache_count(cache_walk, base, n << 32 | stride, got);
+	cache_count(cache_events, cache_walk, base, n << 32 | stride, got);
 	/* RET as well */
 	check_eq(got[L1_ACCESS], n + 1, "%s, %lu lines: accesses", what, n);
 	check_eq(got[L1_MISS], l1, "%s, %lu lines: L1 misses", what, n);
@@ -407,18 +430,35 @@ static void caches(void)
 	if (t_begin("cache/accesses")) {
 		for (size_t k = 0; k < ARRAY_SIZE(cache_kinds); k++) {
 			for (int i = 0; i < 2; i++) {
-				cache_count(cache_kinds[k].fn, (u64)buf_a, (u64)buf_b, got);
-				check_eq(got[L1_ACCESS], cache_kinds[k].accesses + 1, "%s",
-					 cache_kinds[k].name);
+				cache_count(cache_events, cache_kinds[k].fn, (u64)buf_a,
+					    (u64)buf_b, got);
+				check_eq(got[L1_ACCESS], cache_kinds[k].loads +
+					 cache_kinds[k].stores + cache_kinds[k].load_stores + 1,
+					 "%s", cache_kinds[k].name);
 			}
 			check_eq(got[L1_MISS], 0, "%s: misses when warm", cache_kinds[k].name);
 		}
 		t_end();
 	}
 
+	if (t_begin("cache/dispatch")) {
+		for (size_t k = 0; k < ARRAY_SIZE(cache_kinds); k++) {
+			const char *name = cache_kinds[k].name;
+
+			cache_count(dispatch_events, cache_kinds[k].fn, (u64)buf_a, (u64)buf_b,
+				    got);
+			check_eq(got[0], cache_kinds[k].loads + 1, "%s: loads", name);
+			check_eq(got[1], cache_kinds[k].stores, "%s: stores", name);
+			check_eq(got[2], cache_kinds[k].load_stores, "%s: loads and stores in one",
+				 name);
+			check_eq(got[3], got[0] + got[1] + got[2], "%s: in all", name);
+		}
+		t_end();
+	}
+
 	if (t_begin("cache/misses")) {
 		/* The stack */
-		cache_count(cache_walk, base, 1ull << 32, got);
+		cache_count(cache_events, cache_walk, base, 1ull << 32, got);
 		base += 0x100000;
 		check_cache("cold", base, LINE, 60, 60, 60);
 		check_cache("warm", base, LINE, 60, 0, 0);
@@ -541,7 +581,7 @@ static bool is_event(int sel)
 	case EV_INSN: case EV_BRANCH: case EV_TAKEN: case EV_COND: case EV_MISPREDICT:
 	case EV_CYCLES: case EV_INTERRUPT: case 0x2c: case EV_TLB_MISS:
 		return true;
-	case EV_L1_ACCESS: case EV_L1_MISS: case EV_L1_FILL: case EV_L2_MISS:
+	case EV_LS_DISPATCH: case EV_L1_ACCESS: case EV_L1_MISS: case EV_L1_FILL: case EV_L2_MISS:
 		return true;
 	}
 	return false;
