@@ -98,6 +98,46 @@ static struct vpmu_vm *find_vm_by_file(const struct file *file)
 	return NULL;
 }
 
+/* The file of a VM, which @fd is; the caller puts it. */
+static struct file *get_vm_file(int fd)
+{
+	struct file *file = fget(fd);
+
+	if (!file)
+		return ERR_PTR(-EBADF);
+	if (!compat_file_is_vm(file)) {
+		fput(file);
+		return ERR_PTR(-EINVAL);
+	}
+	return file;
+}
+
+static long get_vm(void __user *arg)
+{
+	struct kvm_vpmu_vm_of_fd out;
+	struct vpmu_vm *vm;
+	struct file *file;
+
+	if (copy_from_user(&out, arg, sizeof(out)))
+		return -EFAULT;
+	if (out.reserved)
+		return -EINVAL;
+
+	file = get_vm_file(out.fd);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	mutex_lock(&vpmu_vms_lock);
+	vm = find_vm_by_file(file);
+	if (vm)
+		describe_vm(vm, &out.vm);
+	mutex_unlock(&vpmu_vms_lock);
+	fput(file);
+
+	if (!vm)
+		return -ENOENT;
+	return copy_to_user(arg, &out, sizeof(out)) ? -EFAULT : 0;
+}
+
 static void nothing(void *unused)
 {
 }
@@ -153,13 +193,9 @@ static long set_vm(void __user *arg)
 		return -EINVAL;
 
 	if (!s.id) {
-		file = fget(s.fd);
-		if (!file)
-			return -EBADF;
-		if (!compat_file_is_vm(file)) {
-			fput(file);
-			return -EINVAL;
-		}
+		file = get_vm_file(s.fd);
+		if (IS_ERR(file))
+			return PTR_ERR(file);
 	}
 	mutex_lock(&vpmu_vms_lock);
 	err = set_settings(&s, file ? find_vm_by_file(file) : find_vm(s.id));
@@ -294,6 +330,8 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		return set_vm(to);
 	case KVM_VPMU_GET_VCPU:
 		return get_vcpu(to);
+	case KVM_VPMU_GET_VM:
+		return get_vm(to);
 	default:
 		return -ENOTTY;
 	}

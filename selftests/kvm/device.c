@@ -106,6 +106,7 @@ static void requests(void)
 	refuses(KVM_VPMU_GET_VMS, hole, EFAULT, "list: the same");
 	refuses(KVM_VPMU_SET, hole, EFAULT, "set: the same");
 	refuses(KVM_VPMU_GET_VCPU, hole, EFAULT, "vCPU: the same");
+	refuses(KVM_VPMU_GET_VM, hole, EFAULT, "VM of a file: the same");
 	refuses(KVM_VPMU_GET_INFO, (void *)0xffff800000000000, EFAULT,
 		"info: an address of the kernel's");
 	munmap(hole, 4096);
@@ -190,6 +191,46 @@ static void bad_settings(void)
 	s.id = before.id;
 	s.fd = -1;
 	refuses(KVM_VPMU_SET, &s, ENOENT, "set: a closed VM");
+	close(event);
+	close(kvm);
+}
+
+static void by_fd(void)
+{
+	struct kvm_vpmu_vm_of_fd of = { .fd = -1 };
+	struct vm one = make_vm(), two = make_vm();
+	struct kvm_vpmu_vm vm;
+	int event = eventfd(0, 0), kvm = open("/dev/kvm", O_RDWR);
+	int empty = ioctl(kvm, KVM_CREATE_VM, 0);
+
+#define REFUSES(file, error, what)				\
+	do {							\
+		of.fd = file;					\
+		refuses(KVM_VPMU_GET_VM, &of, error, "VM of a file: " what);	\
+	} while (0)
+
+	REFUSES(-1, EBADF, "none");
+	REFUSES(999, EBADF, "one that isn't open");
+	REFUSES(event, EINVAL, "an eventfd");
+	REFUSES(kvm, EINVAL, "/dev/kvm");
+	REFUSES(one.vcpu, EINVAL, "a vCPU");
+	REFUSES(device, EINVAL, "the device");
+	REFUSES(empty, ENOENT, "a VM without a vCPU");
+	of.reserved = 1;
+	REFUSES(one.fd, EINVAL, "a reserved field");
+	of.reserved = 0;
+#undef REFUSES
+	check(!of.vm.id && !of.vm.pid, "VM of a file: refused, it tells nothing");
+
+	free_vm(two);
+	of.fd = one.fd;
+	check(!ioctl(device, KVM_VPMU_GET_VM, &of) && find(&vm) && !memcmp(&of.vm, &vm, sizeof(vm)),
+	      "VM of a file: the same as listed");
+	close(one.vcpu);
+	check(!ioctl(device, KVM_VPMU_GET_VM, &of) && of.vm.id == vm.id,
+	      "VM of a file: the vCPU's is closed");
+	close(one.fd);
+	close(empty);
 	close(event);
 	close(kvm);
 }
@@ -292,6 +333,7 @@ int main(void)
 	requests();
 	lists();
 	bad_settings();
+	by_fd();
 	vcpus();
 	unprivileged();
 	races();

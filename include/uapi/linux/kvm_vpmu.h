@@ -22,7 +22,9 @@
  * Version of this interface, which KVM_VPMU_GET_INFO tells.  It grows with
  * each addition; what is here today stays.
  */
-#define KVM_VPMU_ABI		1
+#define KVM_VPMU_ABI		2
+
+/* What came with later versions: KVM_VPMU_GET_VM with 2 */
 
 /* When counters stand still (freeze mode); cycles, say, and retired instructions */
 #define KVM_VPMU_FREEZE_HYBRID	0	/* while KVM works for the vCPU: only events of retired
@@ -92,6 +94,18 @@ struct kvm_vpmu_vms {
 	__u64 vms;
 	__u32 room;
 	__u32 count;
+};
+
+/**
+ * struct kvm_vpmu_vm_of_fd - the VM of a file descriptor
+ * @fd: in: file descriptor of the VM (from KVM_CREATE_VM)
+ * @reserved: 0
+ * @vm: out: the VM
+ */
+struct kvm_vpmu_vm_of_fd {
+	__s32 fd;
+	__u32 reserved;
+	struct kvm_vpmu_vm vm;
 };
 
 /* Fields of struct kvm_vpmu_settings */
@@ -215,5 +229,10 @@ struct kvm_vpmu_vcpu {
 #define KVM_VPMU_SET		_IOW(KVM_VPMU_IOC, 2, struct kvm_vpmu_settings)
 /* Look at a vCPU.  -ENOENT: no such VM or vCPU (any more). */
 #define KVM_VPMU_GET_VCPU	_IOWR(KVM_VPMU_IOC, 3, struct kvm_vpmu_vcpu)
+/*
+ * Look at the VM of a file descriptor.  -ENOENT: it has no vCPU with a PMU yet;
+ * -EBADF: @fd isn't open; -EINVAL also: @fd is no VM.
+ */
+#define KVM_VPMU_GET_VM		_IOWR(KVM_VPMU_IOC, 4, struct kvm_vpmu_vm_of_fd)
 
 #endif
