@@ -91,6 +91,12 @@ mirror() {
 
 # ---- the steps: title_X what is shown; key_X a hash of what goes in; step_X builds into $1
 
+STEPS='root image qemu vmm unpatched initramfs module checkpatch kselftests pfm4'
+
+is_step() {
+	[[ " $STEPS " = *" $1 "* ]]
+}
+
 in_root() {
 	local root
 	root=$(entry root)
@@ -193,8 +199,9 @@ QEMU_CONFIGURE='--target-list=x86_64-softmmu --without-default-features --enable
 # A third less to compile, and of what a patch to target/i386 touches three quarters less
 QEMU_DEVICES='Q35 ISA_DEBUG VIRTIO_PCI VIRTIO_BLK VIRTIO_9P VIRTIO_SERIAL'
 
+# qemu_patches SERIES
 qemu_patches() {
-	find "$PROJECT/qemu-patch/tcg" -maxdepth 1 -name '*.patch' 2>/dev/null | LC_ALL=C sort || true
+	find "$PROJECT/qemu-patch/$1" -maxdepth 1 -name '*.patch' 2>/dev/null | LC_ALL=C sort || true
 }
 
 # build_qemu OUT [PATCH]...
@@ -231,22 +238,31 @@ build_qemu() {
 	rm -rf "$build"
 }
 
-title_qemu() { echo "Building the emulator"; }
-key_qemu() {
+key_patched() {
 	local patch
 	{
 		key_unpatched
-		qemu_patches | while read -r patch; do
+		qemu_patches "$1" | while read -r patch; do
 			echo "${patch##*/}"
 			cat "$patch"
 		done
 	} | key_of
 }
-step_qemu() {
+
+step_patched() {
 	local patches
-	mapfile -t patches < <(qemu_patches)
-	build_qemu "$1" "${patches[@]}"
+	mapfile -t patches < <(qemu_patches "$1")
+	build_qemu "$2" "${patches[@]}"
 }
+
+title_qemu() { echo "Building the emulator"; }
+key_qemu() { key_patched tcg; }
+step_qemu() { step_patched tcg "$1"; }
+
+# For guests: QEMU that knows of the module
+title_vmm() { echo "Building QEMU for guests"; }
+key_vmm() { key_patched kvm; }
+step_vmm() { step_patched kvm "$1"; }
 
 # What the patches are compared with (speed)
 title_unpatched() { echo "Building the emulator without patches"; }
