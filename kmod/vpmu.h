@@ -110,6 +110,8 @@ struct vpmu_hot {
  * @freeze: the freeze mode that counters were started in
  * @counter: where its counters run
  * @loaded: between vcpu_load and vcpu_put
+ * @put_tsc: the TSC when it was put; 0 if what passes since isn't to be taken out
+ *	of the guest's
  * @placed: how many counters are on physical ones
  * @placed_in_host: how many of these count in host mode, too
  * @borrowing: how many counters borrow one for each stay in guest mode
@@ -128,6 +130,7 @@ struct vpmu_vcpu {
 	u32 freeze;
 	struct vpmu_counter counter[VPMU_MAX_COUNTERS];
 	bool loaded;
+	u64 put_tsc;
 	unsigned int placed;
 	unsigned int placed_in_host;
 	unsigned int borrowing;
@@ -232,6 +235,7 @@ void pmi_give_back(struct vpmu_cpu *pc);
 
 /* vtsc.c */
 int vtsc_set(struct vpmu_vm *vm, u32 tsc);
+void vtsc_put(struct vpmu_vcpu *vv);
 u64 vtsc_load(struct vpmu_vcpu *vv);
 
 /* chardev.c */

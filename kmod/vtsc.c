@@ -2,7 +2,8 @@
 /*
  * A TSC that stands still while the vCPU is descheduled: at each load, what
  * passed since the last put is taken out of the guest's offset.  (Perfctr-Xen,
- * section 3, does the same with Xen's.)
+ * section 3, does the same with Xen's.)  Both moments are those at which KVM is
+ * called; putting takes none of the guest's time, loading does.
  *
  * KVM applies vcpu->arch.tsc_offset_adjustment in kvm_arch_vcpu_load() and then
  * updates the guest's kvmclock page, which thus keeps on telling the wall's
@@ -53,16 +54,19 @@ int vtsc_set(struct vpmu_vm *vm, u32 tsc)
 	return 0;
 }
 
+/* Before anything else that vcpu_put does */
+void vtsc_put(struct vpmu_vcpu *vv)
+{
+	vv->put_tsc = READ_ONCE(vv->vm->tsc) == KVM_VPMU_TSC_VCPU ? rdtsc() : 0;
+}
+
 /* Before KVM's own part of vcpu_load.  Return what was taken out of the TSC. */
 u64 vtsc_load(struct vpmu_vcpu *vv)
 {
 	struct kvm_vcpu *vcpu = vv->hot.vcpu;
 	s64 ticks;
 
-	if (READ_ONCE(vv->vm->tsc) != KVM_VPMU_TSC_VCPU)
-		return 0;
-	/* 0 before the first put */
-	if (!vcpu->arch.last_host_tsc)
+	if (!vv->put_tsc || READ_ONCE(vv->vm->tsc) != KVM_VPMU_TSC_VCPU)
 		return 0;
 	/*
 	 * KVM's adjustment can't be negative with any other ratio, and the ratio
@@ -71,7 +75,7 @@ u64 vtsc_load(struct vpmu_vcpu *vv)
 	 */
 	if (vcpu->arch.l1_tsc_scaling_ratio != vpmu_hw->tsc_unscaled)
 		return 0;
-	ticks = rdtsc() - vcpu->arch.last_host_tsc;
+	ticks = rdtsc() - vv->put_tsc;
 	if (ticks <= 0)
 		return 0;
 	vcpu->arch.tsc_offset_adjustment -= ticks;

@@ -167,6 +167,7 @@ static void vpmu_kvm_arch_vcpu_put(struct kvm_vcpu *vcpu)
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
 
+	vtsc_put(vv);
 	switch_put(vv);
 	pmi_put(vv);
 	static_call(original_kvm_arch_vcpu_put)(vcpu);

@@ -41,7 +41,8 @@ threads() {
 	slice=/sys/kernel/debug/sched/base_slice_ns
 	[ -e $slice ] || slice=/sys/kernel/debug/sched/min_granularity_ns
 	echo 200000000 >$slice
-	echo 1 >$tracing/events/sched/sched_switch/enable
+	echo kvm_arch_vcpu_load kvm_arch_vcpu_put >$tracing/set_ftrace_filter
+	echo function >$tracing/current_tracer
 	echo 'function == 0x4b56504d' >$tracing/events/kvm/kvm_cpuid/filter
 	echo 1 >$tracing/events/kvm/kvm_cpuid/enable
 	taskset 1 vpmu-guest -- bash -c "PROGRAMS='$PROGRAMS'; $(cat "$dir/guest")" >"$dir/threads" &
@@ -60,6 +61,7 @@ threads() {
 	kill $rival
 	cat $tracing/trace >"$dir/trace"
 	echo 0 >$tracing/events/enable
+	echo nop >$tracing/current_tracer
 
 	pieces=0
 	while read -r kind id first second; do
@@ -91,8 +93,8 @@ time_on_cpu() {
 		}
 		/ kvm_cpuid: / && index($0, first) { pid = f[1]; since = now; on = 1; pieces = 1 }
 		/ kvm_cpuid: / && index($0, last) && on { sum += now - since; on = 0; printf "%d %d\n", sum, pieces; exit }
-		/ sched_switch: / && pid && index($0, "prev_pid=" pid " ") { sum += now - since }
-		/ sched_switch: / && pid && index($0, "next_pid=" pid " ") { since = now; pieces++ }
+		/ kvm_arch_vcpu_put <-/ && pid && f[1] == pid { sum += now - since }
+		/ kvm_arch_vcpu_load <-/ && pid && f[1] == pid { since = now; pieces++ }
 	' "$dir/trace"
 }
 

@@ -8,7 +8,7 @@
  *
  * Each guest counts a loop whose instructions are known, and reads its TSC
  * before and after.  That is a TSC per vCPU (KVM_VPMU_TSC_VCPU), so the difference
- * is the time that the vCPU was on a CPU, by the scheduler's tracepoint.
+ * is the time that the vCPU was on a CPU, as KVM loads and puts it.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -298,5 +298,6 @@ int main(int argc, char **argv)
 			errx(2, "no placement '%s'", argv[i]);
 		run(argv[i], n, cpus);
 	}
+	stop_tracing();
 	return finish();
 }

@@ -4,9 +4,9 @@
  * busy process.  TAP.
  *
  * The guest reads its TSC, works for a while, and reads it again.  With a
- * TSC per vCPU the difference is the time that the vCPU was on the CPU, by the
- * scheduler's tracepoint; with the wall's it is the time that passed.  kvmclock
- * goes with the wall in both.
+ * TSC per vCPU the difference is the time that the vCPU was on the CPU, as KVM
+ * loads and puts it; with the wall's it is the time that passed.  kvmclock goes
+ * with the wall in both.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -157,5 +157,6 @@ int main(void)
 	start_tracing();
 	run("wall", KVM_VPMU_TSC_WALL);
 	run("vcpu", KVM_VPMU_TSC_VCPU);
+	stop_tracing();
 	return finish();
 }
