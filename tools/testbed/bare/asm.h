@@ -16,6 +16,7 @@
 
 #define VEC_TIMER	0x40
 #define VEC_IPI		0x41
+#define VEC_STEADY	0x42
 #define VEC_USER_EXIT	0x80	/* INT of a user-mode sequence that is done */
 #define VEC_IRETQ	0x81	/* nothing but IRETQ, from any CPL */
 #define VEC_PMI		0xe0

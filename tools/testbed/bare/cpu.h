@@ -103,6 +103,14 @@ static inline u64 rdmsr(u32 msr)
 	return lo | (u64)hi << 32;
 }
 
+static inline u64 read_pmc(u32 index)
+{
+	u32 lo, hi;
+
+	asm volatile("rdpmc" : "=a"(lo), "=d"(hi) : "c"(index) : "memory");
+	return lo | (u64)hi << 32;
+}
+
 static inline void wrmsr(u32 msr, u64 v)
 {
 	asm volatile("wrmsr" : : "a"((u32)v), "d"((u32)(v >> 32)), "c"(msr) : "memory");

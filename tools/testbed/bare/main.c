@@ -27,6 +27,10 @@ void main(void)
 	      pmu.v2 ? "PerfMonV2" : pmu.core ? "core extension" : "legacy counters only",
 	      pmu.nr, x2apic ? "x2APIC" : "xAPIC", pmu.oracle ? "there" : "missing");
 
+	if (cmdline_has("steady")) {
+		steady();
+		t_done();
+	}
 	regs_at_reset();
 	for (const struct test *t = tests_start; t < tests_end; t++) {
 		pmu_reset();

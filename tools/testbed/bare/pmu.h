@@ -73,6 +73,8 @@ struct pmu {
 extern struct pmu pmu;
 
 void pmu_init(void);
+/* steady.c */
+void steady(void);
 /* Everything off, LVTPC masked, no status left. */
 void pmu_reset(void);
 
