@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+#
+# For tests of QEMU itself: source it after tap.sh. Needs BUILD and PROGRAMS.
+
+dir=$(mktemp -d)
+vmm=${VMM:-$BUILD/vmm/qemu-system-x86_64}
+accel=kvm as=''
+
+# start_qemu NAME ARGUMENT...: in the background, with its guest's port 0xe9 to NAME.out
+start_qemu() {
+	local name=$1 n
+	shift
+	# shellcheck disable=SC2086 # a command, or none
+	$as "$vmm" -nodefaults -no-user-config -display none -no-reboot -machine q35 -accel "$accel" \
+		-qmp "unix:$dir/$name.qmp,server=on,wait=off" -debugcon "file:$dir/$name.out" \
+		-L /usr/share/seabios -L /usr/share/qemu "$@" >"$dir/$name.log" 2>&1 &
+	echo $! >"$dir/$name.pid"
+	for ((n = 0; n < 600; n++)); do
+		[ ! -S "$dir/$name.qmp" ] || return 0
+		kill -0 "$(cat "$dir/$name.pid")" 2>/dev/null || break
+		sleep 0.1
+	done
+	not_ok "QEMU $name starts"
+	sed 's/^/# /' "$dir/$name.log"
+	return 1
+}
+
+# qmp NAME COMMAND [ARGUMENTS] [--until MEMBER=VALUE...]
+qmp() {
+	local name=$1
+	shift
+	"$PROGRAMS/qmp" "$dir/$name.qmp" "$@"
+}
+
+# end_qemu NAME
+end_qemu() {
+	qmp "$1" quit >"$dir/quit" 2>&1
+	wait "$(cat "$dir/$1.pid")"
+}
+
+# migrated NAME: waits until it is, or fails
+migrated() {
+	[ "$(qmp "$1" query-migrate --until status=completed status=failed)" = completed ] || {
+		qmp "$1" query-migrate | sed 's/^/# /'
+		return 1
+	}
+}
+
+# save_qemu NAME FILE: ends it
+save_qemu() {
+	qmp "$1" migrate "{\"uri\": \"file:$2\"}" >/dev/null && migrated "$1" && end_qemu "$1"
+}
+
+# wait_for FILE TEXT: for a minute
+wait_for() {
+	local n
+	for ((n = 0; n < 600; n++)); do
+		! grep -q "$2" "$1" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	note "$1: $(tail -n 1 "$1")"
+	return 1
+}
