@@ -51,8 +51,9 @@ for_all() {
 	is "$name: events for all counters" "$(awk -F, '/instructions/ { print $1 }' "$dir/five" | sort |
 		uniq -c | awk '{ print $1 }')" 5
 
+	# Long enough for each to have several turns, and something to count in each
 	perf stat -a -x, -o "$dir/ten" -e "$(printf 'instructions:u,%.0s' 1 2 3 4 5 6 7 8 9)instructions:u" -- \
-		sleep 0.5
+		"$PROGRAMS/profile" 3000
 	is "$name: twice as many, which took turns" \
 		"$(awk -F, '/instructions/ && $1 > 0 && $5 > 10 && $5 < 95 { n++ } END { print n }' "$dir/ten")" 10
 }
