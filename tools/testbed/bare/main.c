@@ -31,6 +31,8 @@ void main(void)
 		steady();
 		t_done();
 	}
+	if (cmdline_has("clocks"))
+		clocks();
 	regs_at_reset();
 	for (const struct test *t = tests_start; t < tests_end; t++) {
 		pmu_reset();

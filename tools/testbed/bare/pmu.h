@@ -75,6 +75,8 @@ extern struct pmu pmu;
 void pmu_init(void);
 /* steady.c */
 void steady(void);
+/* clocks.c */
+_Noreturn void clocks(void);
 /* Everything off, LVTPC masked, no status left. */
 void pmu_reset(void);
 
