@@ -91,10 +91,11 @@ time_on_cpu() {
 			split(substr($0, RSTART + 1, RLENGTH - 1), f, /[ :]+/)
 			now = f[4]
 		}
-		/ kvm_cpuid: / && index($0, first) { pid = f[1]; since = now; on = 1; pieces = 1 }
-		/ kvm_cpuid: / && index($0, last) && on { sum += now - since; on = 0; printf "%d %d\n", sum, pieces; exit }
+		/ kvm_cpuid: / && index($0, first) { pid = f[1]; since = now; sum = 0; pieces = 1 }
+		/ kvm_cpuid: / && index($0, last) { truth = sum + now - since; in_pieces = pieces }
 		/ kvm_arch_vcpu_put <-/ && pid && f[1] == pid { sum += now - since }
 		/ kvm_arch_vcpu_load <-/ && pid && f[1] == pid { since = now; pieces++ }
+		END { printf "%d %d\n", truth, in_pieces }
 	' "$dir/trace"
 }
 
