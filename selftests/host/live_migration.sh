@@ -50,10 +50,8 @@ wait_for "$dir/guest-00.tap" '# begin' || sed 's/^/# /' "$dir"/guest-00.{console
 while ! said | grep -q '# end'; do
 	here=guest-$(printf %02d $n) there=guest-$(printf %02d $((n + 1)))
 	start_guest "$there" -incoming defer || break
-	qmp "$there" migrate-incoming "{\"uri\": \"unix:$dir/migration\"}" >/dev/null
 	qmp "$here" migrate-set-parameters '{"max-bandwidth": 4000000000, "downtime-limit": 2000}' >/dev/null
-	qmp "$here" migrate "{\"uri\": \"unix:$dir/migration\"}" >/dev/null
-	if ! migrated "$here"; then
+	if ! move "$here" "$there" || ! migrated "$here"; then
 		not_ok "migration $((n + 1))"
 		sed 's/^/# /' "$dir/$there.log"
 		break

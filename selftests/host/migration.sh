@@ -28,12 +28,9 @@ goes_on() {
 	not_ok "$1: the guest goes on"
 }
 
-# move FROM TO: the outcome
-move() {
-	rm -f "$dir/socket"
-	qmp "$2" migrate-incoming "{\"uri\": \"unix:$dir/socket\"}" >/dev/null || return
-	qmp "$1" migrate "{\"uri\": \"unix:$dir/socket\"}" >/dev/null || return
-	qmp "$1" query-migrate --until status=completed status=failed
+# outcome FROM TO: of that move
+outcome() {
+	move "$1" "$2" && qmp "$1" query-migrate --until status=completed status=failed
 }
 
 # refuses NAME TEXT ARGUMENT...: a QEMU with these doesn't take the guest of QEMU "source", says TEXT, and the
@@ -42,7 +39,7 @@ refuses() {
 	local name=$1 text=$2
 	shift 2
 	start_qemu "$name" "${guest[@]}" -incoming defer "$@" || return
-	is "$name: the migration" "$(move source "$name")" failed
+	is "$name: the migration" "$(outcome source "$name")" failed
 	wait "$(cat "$dir/$name.pid")"
 	if grep -q "$text" "$dir/$name.log"; then
 		ok "$name: says why ($(grep "$text" "$dir/$name.log" | head -n 1))"
@@ -67,7 +64,7 @@ vmm=$good
 # Its settings come with it, whatever the target's are.
 qmp source x-kvm-vpmu-set '{"freeze": "guest", "tsc": "vcpu"}' >/dev/null
 start_qemu target "${guest[@]}" -cpu host,-svm,vpmu=on,vpmu-freeze=vcpu -incoming defer
-is "the same host: the migration" "$(move source target)" completed
+is "the same host: the migration" "$(outcome source target)" completed
 vpmu=$(qmp target x-query-kvm-vpmu)
 is "the same host: freeze mode" "$(echo "$vpmu" | grep -o '"freeze":"[a-z]*"')" '"freeze":"guest"'
 is "the same host: TSC" "$(echo "$vpmu" | grep -o '"tsc":"[a-z]*"')" '"tsc":"vcpu"'
@@ -88,7 +85,7 @@ for ((i = 0; i < 600; i++)); do
 	sleep 0.1
 done
 start_qemu clocks2 -m 64 -smp 2 -kernel "$BUILD/bare/pmu.elf" -append clocks -cpu host,-svm -incoming defer
-is "virtual TSCs: the migration" "$(move clocks clocks2)" completed
+is "virtual TSCs: the migration" "$(outcome clocks clocks2)" completed
 end_qemu clocks
 wait_for "$dir/clocks2.out" '^tsc' || not_ok "virtual TSCs: the guest goes on"
 apart=$(($(tsc clocks 1 last) - $(tsc clocks 2 last)))
@@ -105,7 +102,7 @@ start_qemu old "${guest[@]}" -cpu host,-svm
 wait_for "$dir/old.out" '\.\.'
 vmm=$good
 start_qemu new "${guest[@]}" -cpu host,-svm -incoming defer
-is "from an unpatched QEMU: the migration" "$(move old new)" completed
+is "from an unpatched QEMU: the migration" "$(outcome old new)" completed
 end_qemu old
 end_qemu new
 

@@ -7,14 +7,19 @@ dir=$(mktemp -d)
 vmm=${VMM:-$BUILD/vmm/qemu-system-x86_64}
 accel=kvm as=''
 
+# run_qemu ARGUMENT...
+run_qemu() {
+	# shellcheck disable=SC2086 # a command, or none
+	$as "$vmm" -nodefaults -no-user-config -display none -no-reboot -machine q35 -accel "$accel" \
+		-L /usr/share/seabios -L /usr/share/qemu "$@"
+}
+
 # start_qemu NAME ARGUMENT...: in the background, with its guest's port 0xe9 to NAME.out
 start_qemu() {
 	local name=$1 n
 	shift
-	# shellcheck disable=SC2086 # a command, or none
-	$as "$vmm" -nodefaults -no-user-config -display none -no-reboot -machine q35 -accel "$accel" \
-		-qmp "unix:$dir/$name.qmp,server=on,wait=off" -debugcon "file:$dir/$name.out" \
-		-L /usr/share/seabios -L /usr/share/qemu "$@" >"$dir/$name.log" 2>&1 &
+	run_qemu -qmp "unix:$dir/$name.qmp,server=on,wait=off" -debugcon "file:$dir/$name.out" \
+		"$@" >"$dir/$name.log" 2>&1 &
 	echo $! >"$dir/$name.pid"
 	for ((n = 0; n < 600; n++)); do
 		[ ! -S "$dir/$name.qmp" ] || return 0
@@ -45,6 +50,13 @@ migrated() {
 		qmp "$1" query-migrate | sed 's/^/# /'
 		return 1
 	}
+}
+
+# move FROM TO: starts the live migration to a QEMU that was started with -incoming defer
+move() {
+	rm -f "$dir/migration"
+	qmp "$2" migrate-incoming "{\"uri\": \"unix:$dir/migration\"}" >/dev/null &&
+		qmp "$1" migrate "{\"uri\": \"unix:$dir/migration\"}" >/dev/null
 }
 
 # save_qemu NAME FILE: ends it

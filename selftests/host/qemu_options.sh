@@ -29,12 +29,10 @@ settings() {
 
 # refused WHAT CPU TEXT [ARGUMENT...]: QEMU doesn't start, and says TEXT
 refused() {
-	local what=$1 cpu=$2 text=$3 status
+	local what=$1 cpu=$2 text=$3 as="timeout 60 $as" status
 	shift 3
 	number=$((number + 1))
-	# shellcheck disable=SC2086 # a command, or none
-	timeout 60 $as "$vmm" -nodefaults -display none -machine q35 -accel "$accel" "${guest[@]}" -cpu "$cpu" \
-		-L /usr/share/seabios -L /usr/share/qemu "$@" >"$dir/$number.log" 2>&1
+	run_qemu "${guest[@]}" -cpu "$cpu" "$@" >"$dir/$number.log" 2>&1
 	status=$?
 	is "$what: status" $status 1
 	if grep -q "$text" "$dir/$number.log"; then
