@@ -8,7 +8,8 @@
  *
  * Each guest counts a loop whose instructions are known, and reads its TSC
  * before and after.  That is a TSC per vCPU (KVM_VPMU_TSC_VCPU), so the difference
- * is the time that the vCPU was on a CPU, as KVM loads and puts it.
+ * is the time that the vCPU was on a CPU, as KVM loads and puts it.  How long tasks
+ * run at a time is up to the caller: see host/placements.sh.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -27,14 +28,6 @@
 #define ITERATIONS	8000
 #define ROUNDS		60000
 
-/*
- * An emulated CPU takes some 50 us of the wall's time to switch tasks, and KVM loads a vCPU at
- * another point of that than where the scheduler tells: let tasks run for so long
- * that this is less than 0.1 %.
- */
-#define SLICE	"200000000"		/* ns */
-#define SLICE_FILE	"/sys/kernel/debug/sched/base_slice_ns"
-#define OLD_SLICE_FILE	"/sys/kernel/debug/sched/min_granularity_ns"	/* before Linux 6.6 */
 #define MOVE_US	100000
 
 /*
@@ -288,7 +281,6 @@ int main(int argc, char **argv)
 	free_vm(&vm);
 	start_tracing();
 	put_string(TRACING "buffer_size_kb", "8192");
-	put_string(access(SLICE_FILE, W_OK) ? OLD_SLICE_FILE : SLICE_FILE, SLICE);
 	for (int i = 1; i < argc; i++) {
 		int n;
 
