@@ -197,7 +197,7 @@ QEMU_CONFIGURE='--target-list=x86_64-softmmu --without-default-features --enable
 	--enable-kvm --enable-virtfs --enable-attr --enable-cap-ng --enable-pixman --enable-fdt=system
 	--disable-install-blobs --without-default-devices --with-devices-x86_64=bench'
 # A third less to compile, and of what a patch to target/i386 touches three quarters less
-QEMU_DEVICES='Q35 ISA_DEBUG VIRTIO_PCI VIRTIO_BLK VIRTIO_9P VIRTIO_SERIAL'
+QEMU_DEVICES='Q35 ISA_DEBUG VIRTIO_PCI VIRTIO_BLK VIRTIO_9P VIRTIO_SERIAL VIRTIO_NET'
 
 # qemu_patches SERIES
 qemu_patches() {

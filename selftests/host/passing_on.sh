@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# On one of two emulated hosts with a network between them, with the patched QEMU (BUILD/vmm): a stock guest
+# under perf stat and perf record goes to and fro, live (selftests/between_hosts starts both). Needs BUILD
+# and PROGRAMS. Arguments: this host's number, 1 or 2; a folder that both see; how often perf runs in the
+# guest; how often it has to move meanwhile at least. Host 1 begins; the one that it ends on tells.
+
+. "$(dirname "$0")/../tap.sh"
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/qemu.sh"
+. "$(dirname "$0")/stock_guest.sh"
+
+me=$1 taps=$2 runs=$3 least=$4
+other=$((3 - me)) port=4444
+
+# exists FILE: in the folder, within five minutes
+exists() {
+	local n
+	for ((n = 0; n < 3000; n++)); do
+		[ ! -e "$taps/$1" ] || return 0
+		[ ! -e "$taps/failed" ] || return 1
+		sleep 0.1
+	done
+	return 1
+}
+
+# fail WHAT QEMU: the other one needs not wait
+fail() {
+	: >"$taps/failed"
+	not_ok "$1"
+	sed 's/^/# /' "$dir/$2".{log,console}
+	finish
+}
+
+modprobe virtio_net
+for nic in /sys/class/net/e*; do
+	ip address add "192.0.2.$me/24" dev "${nic##*/}"
+	ip link set "${nic##*/}" up
+done
+
+prepare_guest "$runs"
+n=0 here=guest-00
+if [ "$me" = 1 ]; then
+	start_guest "$here"
+	wait_for "$taps/$here.tap" '# begin' || fail "the guest begins" "$here"
+fi
+while :; do
+	n=$((n + 1)) there=guest-$(printf %02d $n)
+	if [ $((n % 2)) = $((me % 2)) ]; then
+		exists "ready-$n" || fail "host $other is ready for migration $n" "$here"
+		if said | grep -q '# end'; then
+			: >"$taps/ended"
+			break
+		fi
+		speed_up "$here"
+		qmp "$here" migrate "{\"uri\": \"tcp:192.0.2.$other:$port\"}" >/dev/null &&
+			migrated "$here" || fail "migration $n" "$here"
+		end_qemu "$here"
+		: >"$taps/moved-$n"
+	else
+		start_guest "$there" -incoming defer &&
+			qmp "$there" migrate-incoming "{\"uri\": \"tcp:192.0.2.$me:$port\"}" >/dev/null ||
+			fail "host $me starts QEMU" "$there"
+		here=$there
+		: >"$taps/ready-$n"
+		until [ -e "$taps/moved-$n" ] || [ -e "$taps/ended" ]; do
+			kill -0 "$(cat "$dir/$here.pid")" 2>/dev/null || fail "migration $n: QEMU goes on" "$here"
+			[ ! -e "$taps/failed" ] || fail "migration $n: host $other goes on" "$here"
+			sleep 0.1
+		done
+		if [ -e "$taps/ended" ]; then
+			end_qemu "$here"
+			finish
+		fi
+		note "migration $n: $(said | tail -n 1)"
+	fi
+done
+within "live migrations between hosts" $((n - 1)) "$least" 1000
+# It powers off.
+wait "$(cat "$dir/$here.pid")"
+relay said
+
+rm -rf "$dir"
+finish

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+#
+# For tests that move a stock guest from one QEMU to the next while it counts and samples: source it after
+# qemu.sh. Needs BUILD and PROGRAMS.
+
+# The guest runs selftests/guest/migrating.sh and says what that says to NAME.tap, in the folder that
+# this is set to.
+taps=$dir
+
+# prepare_guest RUNS: of perf stat and perf record, each. The guest reads what it needs from a shared folder,
+# and lets go of that: with it, it couldn't move.
+prepare_guest() {
+	share=$dir/share
+	mkdir -p "$share/test"
+	cp "$PROGRAMS/exact" "$PROGRAMS/profile" "$(dirname "$0")/../guest/migrating.sh" \
+		"$(dirname "$0")/../tap.sh" "$share/test/"
+	cat >"$share/config" <<-EOF
+		NAME=guest
+		setup() { :; }
+		command() {
+			cp -r /run/vpmu/test /tmp/ && cd /tmp/test && umount /run/vpmu && exec ./migrating.sh $1
+		}
+	EOF
+	# shellcheck source=/dev/null disable=SC2153 # from there
+	cmdline=$(. /run/vpmu/config && echo "$CMDLINE")
+}
+
+# start_guest NAME [ARGUMENT...]
+start_guest() {
+	local name=$1 kernel
+	shift
+	kernel=$(uname -r)
+	start_qemu "$name" -cpu host -m 384 -kernel "/run/lower/boot/vmlinuz-$kernel" \
+		-initrd "/run/vpmu/initramfs/$kernel" -append "$cmdline" -serial "file:$dir/$name.console" \
+		-drive file=/dev/vda,format=raw,readonly=on,if=virtio -device virtio-serial \
+		-virtfs "local,path=$share,mount_tag=run,security_model=none,multidevs=remap" \
+		-chardev "file,id=stdout,path=$taps/$name.tap" -device virtserialport,chardev=stdout,name=stdout \
+		-chardev "file,id=stderr,path=$dir/$name.err" -device virtserialport,chardev=stderr,name=stderr "$@"
+}
+
+# What the guest said, to whichever QEMU
+said() {
+	cat "$taps"/guest-*.tap
+}
