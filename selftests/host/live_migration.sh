@@ -10,7 +10,7 @@
 . "$(dirname "$0")/qemu.sh"
 . "$(dirname "$0")/stock_guest.sh"
 
-runs=${1:-20} least=${2:-20}
+runs=${1:-40} least=${2:-20}
 
 prepare_guest "$runs"
 n=0
