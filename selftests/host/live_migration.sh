@@ -3,7 +3,7 @@
 #
 # On an emulated host, with the patched QEMU (BUILD/vmm): a stock guest under perf stat and perf record
 # moves from one QEMU to the next, live. Needs BUILD and PROGRAMS; arguments: how often perf runs in the
-# guest, and how often it has to move meanwhile at least.
+# guest, and how often it has to move meanwhile.
 
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +16,8 @@ prepare_guest "$runs"
 n=0
 start_guest guest-00
 wait_for "$dir/guest-00.tap" '# begin' || sed 's/^/# /' "$dir"/guest-00.{console,err,log}
-while ! said | grep -q '# end'; do
+# Not at its end: it powers off by itself.
+while [ $n -lt "$least" ] && ! said | grep -q '# end'; do
 	here=guest-$(printf %02d $n) there=guest-$(printf %02d $((n + 1)))
 	start_guest "$there" -incoming defer || break
 	speed_up "$here"
@@ -29,8 +30,7 @@ while ! said | grep -q '# end'; do
 	n=$((n + 1))
 	note "migration $n: $(said | tail -n 1)"
 done
-within "live migrations" $n "$least" 1000
-# It powers off.
+is "live migrations" $n "$least"
 wait "$(cat "$dir/guest-$(printf %02d $n).pid")"
 relay said
 
