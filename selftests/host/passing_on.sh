@@ -55,14 +55,17 @@ while :; do
 			break
 		fi
 		speed_up "$here"
-		qmp "$here" migrate "{\"uri\": \"tcp:192.0.2.$other:$port\"}" >/dev/null &&
-			migrated "$here" || fail "migration $n" "$here"
+		if ! qmp "$here" migrate "{\"uri\": \"tcp:192.0.2.$other:$port\"}" >/dev/null ||
+			! migrated "$here"; then
+			fail "migration $n" "$here"
+		fi
 		end_qemu "$here"
 		: >"$taps/moved-$n"
 	else
-		start_guest "$there" -incoming defer &&
-			qmp "$there" migrate-incoming "{\"uri\": \"tcp:192.0.2.$me:$port\"}" >/dev/null ||
+		if ! start_guest "$there" -incoming defer ||
+			! qmp "$there" migrate-incoming "{\"uri\": \"tcp:192.0.2.$me:$port\"}" >/dev/null; then
 			fail "host $me starts QEMU" "$there"
+		fi
 		here=$there
 		: >"$taps/ready-$n"
 		until [ -e "$taps/moved-$n" ] || [ -e "$taps/ended" ]; do

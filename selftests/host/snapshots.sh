@@ -25,8 +25,8 @@ disk() {
 
 # dots NAME, goes_on NAME: rounds in its output; two more
 dots() {
-	# which isn't there yet
-	cat "$dir/$1.out" 2>/dev/null | tr -cd . | wc -c
+	# 0 while it isn't there yet
+	{ tr -cd . <"$dir/$1.out" | wc -c; } 2>/dev/null
 }
 goes_on() {
 	local before n
@@ -53,7 +53,7 @@ for ((i = 1; i <= times; i++)); do
 	start_qemu $to "${guest[@]}" -loadvm s
 	goes_on $to
 done
-end_qemu $to
+end_qemu "$to"
 is "wrong rounds" "$(cat "$dir"/steady-*.out | grep -c wrong)" 0
 grep -h wrong "$dir"/steady-*.out | sed -n '1,10s/^/# /p'
 

@@ -6,6 +6,7 @@
 
 # The guest runs selftests/guest/migrating.sh and says what that says to NAME.tap, in the folder that
 # this is set to.
+# shellcheck disable=SC2154 # from qemu.sh
 taps=$dir
 
 # prepare_guest RUNS: of perf stat and perf record, each. The guest reads what it needs from a shared folder,
