@@ -75,20 +75,23 @@ until_line() {
 }
 start_qemu clocks -m 64 -smp 2 -kernel "$BUILD/bare/pmu.elf" -append clocks -drive "$(disk clocks)" \
 	-cpu host,-svm,vpmu-tsc=vcpu
-until_line 40
+# KVM takes TSCs for the same that are less than a second apart, some 2,000,000 thousands of ticks here.
+wait_for "$dir/clocks.out" '^tsc' || not_ok "clocks: the guest begins"
+qmp clocks stop >/dev/null
 saved=$(lines)
 snapshot clocks savevm
+qmp clocks cont >/dev/null
 apart=$(($(tsc "$saved" 1) - $(tsc "$saved" 2)))
-within "clocks: thousands of ticks that the second one is behind" $apart 1000000 1000000000
+within "clocks: thousands of ticks that the second one is behind" $apart 300000 1900000
 until_line $((saved + 40))
 snapshot clocks loadvm
 last=$(lines)
 until_line $((last + 2))
 first=$(tsc $((last + 2)) 1)
 within "clocks: the first one went back by" $(($(tsc "$last" 1) - first)) $((apart / 2)) 1000000000
-within "clocks: and is where it was" "$first" "$(tsc "$saved" 1)" $(($(tsc "$saved" 1) + apart / 4))
+within "clocks: and is where it was" "$first" "$(tsc "$saved" 1)" $(($(tsc "$saved" 1) + apart / 2))
 within "clocks: the second one is as far behind" $((first - $(tsc $((last + 2)) 2))) \
-	$((apart * 9 / 10)) $((apart * 5 / 4))
+	$((apart * 9 / 10)) $((apart * 3 / 2))
 end_qemu clocks
 
 rm -rf "$dir"
