@@ -69,6 +69,17 @@ save_qemu() {
 	qmp "$1" migrate "{\"uri\": \"file:$2\"}" >/dev/null && migrated "$1" && end_qemu "$1"
 }
 
+# snapshot NAME savevm|loadvm: QEMU says nothing if it could
+snapshot() {
+	is "$1: $2" "$(qmp "$1" human-monitor-command "{\"command-line\": \"$2 s\"}")" '""'
+}
+
+# disk NAME: what takes the snapshots
+disk() {
+	qemu-img create -q -f qcow2 "$dir/$1.qcow2" 1M
+	echo "file=$dir/$1.qcow2,if=none,format=qcow2"
+}
+
 # wait_for FILE TEXT: for a minute
 wait_for() {
 	local n

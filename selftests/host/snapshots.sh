@@ -12,17 +12,6 @@
 
 times=${1:-20}
 
-# snapshot NAME savevm|loadvm: QEMU says nothing if it could
-snapshot() {
-	is "$1: $2" "$(qmp "$1" human-monitor-command "{\"command-line\": \"$2 s\"}")" '""'
-}
-
-# disk NAME: what takes the snapshots
-disk() {
-	qemu-img create -q -f qcow2 "$dir/$1.qcow2" 1M
-	echo "file=$dir/$1.qcow2,if=none,format=qcow2"
-}
-
 # dots NAME, goes_on NAME: rounds in its output; two more
 dots() {
 	# 0 while it isn't there yet
