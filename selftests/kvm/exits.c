@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What a VM exit costs, and what the guest's counters see of it: a guest that
- * executes nothing but CPUID, against the emulator's oracle.
+ * executes nothing but one instruction that exits, against the emulator's oracle.
  *
- *	exits [--no-pmu] [--freeze MODE] [SELECT...]
+ *	exits [--of OPERATION] [--no-pmu] [--freeze MODE] [SELECT...]
  *
  * The guest counts with these event selects, one counter each.  Prints one
- * line "NAME VALUE" each: of an iteration of 4 instructions, the oracle's
- * counts, and what the counters read.  An iteration's share is the difference
- * between many iterations and none, each in the run of many that the host's
- * timer disturbed least.
+ * line "NAME VALUE" each: of an iteration, the oracle's counts, and what the
+ * counters read.  An iteration's share is the difference between many
+ * iterations and none, each in the run of many that the host's timer disturbed
+ * least.  The VM has an APIC, as KVM's mediated vPMU wants it.
  */
 #define _GNU_SOURCE
 #include <argp.h>
@@ -24,56 +24,109 @@
 #define ITERATIONS	50
 #define RUNS		150
 
+/* Where an operation finds the first counter's select, or what it likes */
+#define SELECT		"0x2160"
+
 /*
- * EBX iterations, ESI counters whose selects are in the table; it then holds
- * their values.
+ * EBX iterations of @operation, ESI counters whose selects are in the table; it
+ * then holds their values.
  */
-extern const char exits_start[], exits_end[];
-asm(".code16\n"
-    ".globl exits_start, exits_end\n"
-    "exits_start:\n"
-    "	mov %ebx, %ebp\n"
-    "	xor %edi, %edi\n"
-    "1:	cmp %esi, %edi\n"
-    "	je 2f\n"
-    "	lea 0xc0010201(,%edi,2), %ecx\n"
-    "	xor %eax, %eax\n"
-    "	xor %edx, %edx\n"
-    "	wrmsr\n"
-    "	dec %ecx\n"
-    "	mov 0x2100(,%edi,8), %eax\n"
-    "	mov 0x2104(,%edi,8), %edx\n"
-    "	wrmsr\n"
-    "	inc %edi\n"
-    "	jmp 1b\n"
-    "2:	test %ebp, %ebp\n"
-    "	jz 4f\n"
-    "3:	xor %eax, %eax\n"
-    "	cpuid\n"
-    "	dec %ebp\n"
-    "	jnz 3b\n"
-    "4:	xor %edi, %edi\n"
-    "5:	cmp %esi, %edi\n"
-    "	je 6f\n"
-    "	lea 0xc0010200(,%edi,2), %ecx\n"
-    "	xor %eax, %eax\n"
-    "	xor %edx, %edx\n"
-    "	wrmsr\n"
-    "	inc %ecx\n"
-    "	rdmsr\n"
-    "	mov %eax, 0x2100(,%edi,8)\n"
-    "	mov %edx, 0x2104(,%edi,8)\n"
-    "	inc %edi\n"
-    "	jmp 5b\n"
-    "6:	hlt\n"
-    "exits_end:\n"
-    ".code64\n");
+#define GUEST(name, operation)				\
+	extern const char name##_start[], name##_end[];	\
+	asm(".code16\n"					\
+	    #name "_start:\n"				\
+	    "	mov %ebx, %ebp\n"			\
+	    "	xor %edi, %edi\n"			\
+	    "1:	cmp %esi, %edi\n"			\
+	    "	je 2f\n"				\
+	    "	lea 0xc0010201(,%edi,2), %ecx\n"	\
+	    "	xor %eax, %eax\n"			\
+	    "	xor %edx, %edx\n"			\
+	    "	wrmsr\n"				\
+	    "	dec %ecx\n"				\
+	    "	mov 0x2100(,%edi,8), %eax\n"		\
+	    "	mov 0x2104(,%edi,8), %edx\n"		\
+	    "	wrmsr\n"				\
+	    "	inc %edi\n"				\
+	    "	jmp 1b\n"				\
+	    "2:	test %ebp, %ebp\n"			\
+	    "	jz 4f\n"				\
+	    "3:\n" operation				\
+	    "	dec %ebp\n"				\
+	    "	jnz 3b\n"				\
+	    "4:	xor %edi, %edi\n"			\
+	    "5:	cmp %esi, %edi\n"			\
+	    "	je 6f\n"				\
+	    "	lea 0xc0010200(,%edi,2), %ecx\n"	\
+	    "	xor %eax, %eax\n"			\
+	    "	xor %edx, %edx\n"			\
+	    "	wrmsr\n"				\
+	    "	inc %ecx\n"				\
+	    "	rdmsr\n"				\
+	    "	mov %eax, 0x2100(,%edi,8)\n"		\
+	    "	mov %edx, 0x2104(,%edi,8)\n"		\
+	    "	inc %edi\n"				\
+	    "	jmp 5b\n"				\
+	    "6:	out %al, $0x10\n"			\
+	    #name "_end:\n"				\
+	    ".code64\n")
+
+GUEST(cpuid, "	xor %eax, %eax\n"
+	     "	cpuid\n");
+/* MSRs that KVM needs least for: a constant, and one that it ignores (kvm_set_msr_common()) */
+GUEST(rdmsr, "	mov $0x17, %ecx\n"
+	     "	rdmsr\n");
+GUEST(wrmsr, "	mov $0x79, %ecx\n"
+	     "	xor %eax, %eax\n"
+	     "	xor %edx, %edx\n"
+	     "	wrmsr\n");
+GUEST(rdmsr_counter, "	mov $0xc0010201, %ecx\n"
+		     "	rdmsr\n");
+GUEST(rdpmc, "	xor %ecx, %ecx\n"
+	     "	rdpmc\n");
+GUEST(wrmsr_counter, "	mov $0xc0010201, %ecx\n"
+		     "	xor %eax, %eax\n"
+		     "	xor %edx, %edx\n"
+		     "	wrmsr\n");
+GUEST(wrmsr_select, "	mov $0xc0010200, %ecx\n"
+		    "	mov " SELECT ", %eax\n"
+		    "	xor %edx, %edx\n"
+		    "	wrmsr\n");
+/* Off, on, off, ... */
+GUEST(toggle_select, "	mov $0xc0010200, %ecx\n"
+		     "	xorl $0x400000, " SELECT "\n"
+		     "	mov " SELECT ", %eax\n"
+		     "	xor %edx, %edx\n"
+		     "	wrmsr\n");
+/* All of PerfMonV2's */
+GUEST(toggle_all, "	mov $0xc0000301, %ecx\n"
+		  "	xorl $0x3f, " SELECT " + 8\n"
+		  "	mov " SELECT " + 8, %eax\n"
+		  "	xor %edx, %edx\n"
+		  "	wrmsr\n");
+
+static const struct operation {
+	const char *name, *start, *end;
+} operations[] = {
+#define OPERATION(name) { #name, name##_start, name##_end }
+	OPERATION(cpuid),
+	OPERATION(rdmsr),
+	OPERATION(wrmsr),
+	OPERATION(rdmsr_counter),
+	OPERATION(rdpmc),
+	OPERATION(wrmsr_counter),
+	OPERATION(wrmsr_select),
+	OPERATION(toggle_select),
+	OPERATION(toggle_all),
+#undef OPERATION
+};
 
 struct counts {
 	uint64_t oracle[NR_EVENTS][NR_MODES];
 	uint64_t counter[MAX_COUNTERS];
 };
 
+static const struct operation *operation = operations;
 static bool pmu = true;
 static int freeze = -1;
 static uint64_t selects[MAX_COUNTERS];
@@ -91,11 +144,14 @@ static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
 {
 	uint64_t before[NR_EVENTS][NR_MODES];
 
-	load_code(vm, exits_start, exits_end,
+	uint64_t own[2] = { selects[0], 0x3f };
+
+	load_code(vm, operation->start, operation->end,
 		  (struct kvm_regs){ .rbx = iterations, .rsi = nr });
 	memcpy(vm->memory + TABLE, selects, sizeof(selects));
+	memcpy(vm->memory + TABLE + sizeof(selects) + 0x30, own, sizeof(own));
 	read_oracle(before);
-	run_to_hlt(vm);
+	run_until(vm, KVM_EXIT_IO);
 	read_oracle(c->oracle);
 	for (int event = 0; event < NR_EVENTS; event++)
 		for (int mode = 0; mode < NR_MODES; mode++)
@@ -126,7 +182,7 @@ static void print(const char *name, uint64_t many, uint64_t none)
 
 static void measure(void)
 {
-	struct vm vm = make_vm(pmu);
+	struct vm vm = make_vm_with(VM_APIC | (pmu ? 0 : VM_NO_PMU), MEMORY);
 	struct counts many, none;
 	char name[16];
 
@@ -169,6 +225,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	char *end;
 
 	switch (key) {
+	case 'o':
+		operation = NULL;
+		for (unsigned int i = 0; i < sizeof(operations) / sizeof(*operations); i++)
+			if (!strcmp(arg, operations[i].name))
+				operation = &operations[i];
+		if (!operation)
+			argp_error(state, "no operation '%s'", arg);
+		return 0;
 	case 'p':
 		pmu = false;
 		return 0;
@@ -194,6 +258,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
+		{ "of", 'o', "OPERATION", 0, "what the guest executes: cpuid (default), rdmsr, wrmsr, "
+		  "rdmsr_counter, rdpmc, wrmsr_counter, wrmsr_select, toggle_select, toggle_all", 0 },
 		{ "no-pmu", 'p', NULL, 0, "the VM has no PMU", 0 },
 		{ "freeze", 'f', "MODE", 0, "its freeze mode: hybrid, guest or vcpu", 0 },
 		{ }
