@@ -6,6 +6,7 @@
 # make demo        see it work on an emulated machine; no PMU, no KVM needed
 # make check       the tests, on emulated machines
 # make check-full  the same, and all of them on each host kernel
+# make bench       measure it beside KVM's own vPMUs
 # make unit        only those that need no machine, in a second
 # make lint        style and static checks
 # make testbed     build the emulated machines ahead of their use
@@ -35,6 +36,9 @@ check: prepared
 check-full: prepared
 	tools/check --full
 
+bench: prepared
+	tools/bench/bench
+
 unit: prepared
 	mkdir -p build/unit
 	$(BED)/chroot -- $(MAKE) -s -C selftests/unit O=$(CURDIR)/build/unit check
@@ -51,6 +55,6 @@ prepared:
 clean-testbed:
 	$(BED)/clean
 
-.PHONY: all clean demo check check-full unit lint testbed prepared clean-testbed
+.PHONY: all clean demo check check-full bench unit lint testbed prepared clean-testbed
 
 include tools/packaging/install.mk
