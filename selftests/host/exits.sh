@@ -7,22 +7,15 @@
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
-program=$BUILD/kvm/exits
 instructions=0x4300c0 cycles=0x430076 branches=0x4300c2 conditional=0x4300d1
 
-# measure OPTION... SELECT...: sets each value that it prints, in hundredths, of the better one of two
-# attempts. One in fifteen was seen to be disturbed all along, by 285 instructions for each exit.
+# measure OPTION... SELECT...: sets each value that it prints, in hundredths
 measure() {
-	local out name value least=''
-	for _ in 1 2; do
-		out=$("$program" "$@") || note "exits $* failed"
-		value=$(awk '$1 == "host_instructions" { print int($2) }' <<<"$out")
-		[ -z "$least" ] || [ "${value:-0}" -lt "$least" ] || continue
-		least=$value
-		while read -r name value; do
-			printf -v "$name" %d "$((10#${value/./}))"
-		done <<<"$out"
-	done
+	local out name value
+	out=$(./exit_cost "$@") || note "exits $* failed"
+	while read -r name value; do
+		printf -v "$name" %d "$((10#${value/./}))"
+	done <<<"$out"
 }
 
 modprobe kvm_amd

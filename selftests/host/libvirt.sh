@@ -5,7 +5,6 @@
 # libvirt's QEMU driver runs within virt-qemu-run, not as a daemon; all that it does to start a VM is the same.
 
 . "$(dirname "$0")/../tap.sh"
-. "$(dirname "$0")/lib.sh"
 docs=$(dirname "$0")/../../docs/qemu.md
 dir=$(mktemp -d)
 
@@ -13,8 +12,8 @@ dir=$(mktemp -d)
 chgrp kvm /dev/kvm /dev/kvm-vpmu
 chmod 660 /dev/kvm /dev/kvm-vpmu
 
-# The domain with what docs/qemu.md adds to it (with another freeze mode, not the default), and a guest that counts for ever and says so (the bare-metal
-# suite's "steady")
+# The domain with what docs/qemu.md adds to it (with a freeze mode that isn't the default), and a guest that counts
+# for ever and says so (the bare-metal suite's "steady")
 domain() {
 	cat <<-EOF
 		<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>

@@ -10,15 +10,13 @@
 . "$(dirname "$0")/qemu.sh"
 . "$(dirname "$0")/stock_guest.sh"
 
-runs=${1:-40} least=${2:-20}
+runs=${1:-40} moves=${2:-20}
 
-prepare_guest "$runs"
-n=0
-start_guest guest-00
-wait_for "$dir/guest-00.tap" '# begin' || sed 's/^/# /' "$dir"/guest-00.{console,err,log}
+begin_guest "$runs"
+n=0 here=guest-00
 # Not at its end: it powers off by itself.
-while [ $n -lt "$least" ] && ! said | grep -q '# end'; do
-	here=guest-$(printf %02d $n) there=guest-$(printf %02d $((n + 1)))
+while [ $n -lt "$moves" ] && ! said | grep -q '# end'; do
+	there=guest-$(printf %02d $((n + 1)))
 	start_guest "$there" -incoming defer || break
 	speed_up "$here"
 	if ! move "$here" "$there" || ! migrated "$here"; then
@@ -27,11 +25,11 @@ while [ $n -lt "$least" ] && ! said | grep -q '# end'; do
 		break
 	fi
 	end_qemu "$here"
-	n=$((n + 1))
+	n=$((n + 1)) here=$there
 	note "migration $n: $(said | tail -n 1)"
 done
-is "live migrations" $n "$least"
-wait "$(cat "$dir/guest-$(printf %02d $n).pid")"
+is "live migrations" $n "$moves"
+wait "$(cat "$dir/$here.pid")"
 relay said
 
 rm -rf "$dir"

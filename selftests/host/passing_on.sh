@@ -11,7 +11,7 @@
 . "$(dirname "$0")/qemu.sh"
 . "$(dirname "$0")/stock_guest.sh"
 
-me=$1 taps=$2 runs=$3 least=$4
+me=$1 taps=$2 runs=$3 moves=$4
 other=$((3 - me)) port=4444
 
 # exists FILE: in the folder, within five minutes
@@ -39,18 +39,18 @@ for nic in /sys/class/net/e*; do
 	ip link set "${nic##*/}" up
 done
 
-prepare_guest "$runs"
 n=0 here=guest-00
 if [ "$me" = 1 ]; then
-	start_guest "$here"
-	wait_for "$taps/$here.tap" '# begin' || fail "the guest begins" "$here"
+	begin_guest "$runs" || fail "the guest begins" "$here"
+else
+	prepare_guest "$runs"
 fi
 while :; do
 	n=$((n + 1)) there=guest-$(printf %02d $n)
 	if [ $((n % 2)) = $((me % 2)) ]; then
 		exists "ready-$n" || fail "host $other is ready for migration $n" "$here"
 		# Not at its end: it powers off by itself.
-		if [ $n -gt "$least" ] || said | grep -q '# end'; then
+		if [ $n -gt "$moves" ] || said | grep -q '# end'; then
 			: >"$taps/ended"
 			break
 		fi
@@ -80,7 +80,7 @@ while :; do
 		note "migration $n: $(said | tail -n 1)"
 	fi
 done
-is "live migrations between hosts" $((n - 1)) "$least"
+is "live migrations between hosts" $((n - 1)) "$moves"
 wait "$(cat "$dir/$here.pid")"
 relay said
 

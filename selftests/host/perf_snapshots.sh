@@ -12,9 +12,7 @@
 
 runs=${1:-10} times=${2:-10}
 
-prepare_guest "$runs"
-start_guest guest-00 -drive "$(disk guest)"
-wait_for "$dir/guest-00.tap" '# begin' || sed 's/^/# /' "$dir"/guest-00.{console,err,log}
+begin_guest "$runs" -drive "$(disk guest)"
 n=0
 # Not at its end: it powers off by itself.
 while [ $n -lt "$times" ] && ! said | grep -q '# end'; do

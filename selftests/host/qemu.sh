@@ -90,3 +90,46 @@ wait_for() {
 	note "$1: $(tail -n 1 "$1")"
 	return 1
 }
+
+# For the bare-metal suite's "steady". dots NAME: rounds in that QEMU's output, 0 while it isn't there yet
+dots() {
+	{ tr -cd . <"$dir/$1.out" | wc -c; } 2>/dev/null
+}
+# advances NAME: by two rounds, in half a minute
+advances() {
+	local before n
+	before=$(dots "$1")
+	for ((n = 0; n < 300; n++)); do
+		[ "$(dots "$1")" -le $((before + 1)) ] || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+# For its "clocks". lines NAME: whole ones that it wrote
+lines() {
+	echo $(($(grep -c '^tsc' "$dir/$1.out") - 1))
+}
+# tsc NAME LINE 1|2: of that vCPU
+tsc() {
+	sed -n 's/^tsc //p' "$dir/$1.out" | awk -v line="$2" -v n="$3" 'NR == line { print $n }'
+}
+# until_line NAME LINE: it was written
+until_line() {
+	local n
+	for ((n = 0; n < 600; n++)); do
+		[ "$(lines "$1")" -lt "$2" ] || return 0
+		sleep 0.1
+	done
+	not_ok "$1: the guest goes on"
+}
+# start_clocks ARGUMENT...: QEMU "clocks", stopped when its TSCs are less than a second apart, some 2,000,000
+# thousands of ticks here: KVM takes them for the same then
+start_clocks() {
+	start_qemu clocks -m 64 -smp 2 -kernel "$BUILD/bare/pmu.elf" -append clocks \
+		-cpu host,-svm,vpmu-tsc=vcpu "$@"
+	until_line clocks 1
+	qmp clocks stop >/dev/null
+	apart=$(($(tsc clocks "$(lines clocks)" 1) - $(tsc clocks "$(lines clocks)" 2)))
+	within "clocks: thousands of ticks that the second one is behind" $apart 300000 1900000
+}

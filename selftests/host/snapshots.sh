@@ -7,24 +7,13 @@
 # the argument says how often.
 
 . "$(dirname "$0")/../tap.sh"
-. "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/qemu.sh"
 
 times=${1:-20}
 
-# dots NAME, goes_on NAME: rounds in its output; two more
-dots() {
-	# 0 while it isn't there yet
-	{ tr -cd . <"$dir/$1.out" | wc -c; } 2>/dev/null
-}
+# goes_on NAME
 goes_on() {
-	local before n
-	before=$(dots "$1")
-	for ((n = 0; n < 300; n++)); do
-		[ "$(dots "$1")" -le $((before + 1)) ] || return 0
-		sleep 0.1
-	done
-	not_ok "$1: the guest goes on"
+	advances "$1" || not_ok "$1: the guest goes on"
 }
 
 guest=(-cpu "host,-svm" -m 64 -kernel "$BUILD/bare/pmu.elf" -append steady -drive "$(disk steady)")
@@ -46,40 +35,18 @@ end_qemu "$to"
 is "wrong rounds" "$(cat "$dir"/steady-*.out | grep -c wrong)" 0
 grep -h wrong "$dir"/steady-*.out | sed -n '1,10s/^/# /p'
 
-# lines: whole ones that the guest wrote. tsc LINE 1|2: of that vCPU
-lines() {
-	echo $(($(grep -c '^tsc' "$dir/clocks.out") - 1))
-}
-tsc() {
-	grep '^tsc' "$dir/clocks.out" | awk -v line="$1" -v n="$2" 'NR == line { print $(n + 1) }'
-}
-# until_line LINE: it was written
-until_line() {
-	local n
-	for ((n = 0; n < 600; n++)); do
-		[ "$(lines)" -lt "$1" ] || return 0
-		sleep 0.1
-	done
-	not_ok "clocks: the guest goes on"
-}
-start_qemu clocks -m 64 -smp 2 -kernel "$BUILD/bare/pmu.elf" -append clocks -drive "$(disk clocks)" \
-	-cpu host,-svm,vpmu-tsc=vcpu
-# KVM takes TSCs for the same that are less than a second apart, some 2,000,000 thousands of ticks here.
-wait_for "$dir/clocks.out" '^tsc' || not_ok "clocks: the guest begins"
-qmp clocks stop >/dev/null
-saved=$(lines)
+start_clocks -drive "$(disk clocks)"
+saved=$(lines clocks) was=$(tsc clocks "$(lines clocks)" 1)
 snapshot clocks savevm
 qmp clocks cont >/dev/null
-apart=$(($(tsc "$saved" 1) - $(tsc "$saved" 2)))
-within "clocks: thousands of ticks that the second one is behind" $apart 300000 1900000
-until_line $((saved + 40))
+until_line clocks $((saved + 40))
 snapshot clocks loadvm
-last=$(lines)
-until_line $((last + 2))
-first=$(tsc $((last + 2)) 1)
-within "clocks: the first one went back by" $(($(tsc "$last" 1) - first)) $((apart / 2)) 1000000000
-within "clocks: and is where it was" "$first" "$(tsc "$saved" 1)" $(($(tsc "$saved" 1) + apart / 2))
-within "clocks: the second one is as far behind" $((first - $(tsc $((last + 2)) 2))) \
+last=$(lines clocks)
+until_line clocks $((last + 2))
+first=$(tsc clocks $((last + 2)) 1)
+within "clocks: the first one went back by" $(($(tsc clocks "$last" 1) - first)) $((apart / 2)) 1000000000
+within "clocks: and is where it was" "$first" "$was" $((was + apart / 2))
+within "clocks: the second one is as far behind" $((first - $(tsc clocks $((last + 2)) 2))) \
 	$((apart * 9 / 10)) $((apart * 3 / 2))
 end_qemu clocks
 

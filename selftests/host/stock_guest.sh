@@ -44,3 +44,12 @@ start_guest() {
 said() {
 	cat "$taps"/guest-*.tap
 }
+
+# begin_guest RUNS [ARGUMENT...]: the first QEMU, guest-00, until the guest is about to count
+begin_guest() {
+	prepare_guest "$1"
+	shift
+	start_guest guest-00 "$@" && wait_for "$taps/guest-00.tap" '# begin' && return
+	sed 's/^/# /' "$dir"/guest-00.{console,err,log}
+	return 1
+}

@@ -24,8 +24,10 @@
 #define ITERATIONS	50
 #define RUNS		150
 
-/* Where an operation finds the first counter's select, or what it likes */
+/* Behind the table, for operations: the first counter's select, PerfMonV2's control */
+#define OWN		0x2160
 #define SELECT		"0x2160"
+#define CONTROL		"0x2168"
 
 /*
  * EBX iterations of @operation, ESI counters whose selects are in the table; it
@@ -100,8 +102,8 @@ GUEST(toggle_select, "	mov $0xc0010200, %ecx\n"
 		     "	wrmsr\n");
 /* All of PerfMonV2's */
 GUEST(toggle_all, "	mov $0xc0000301, %ecx\n"
-		  "	xorl $0x3f, " SELECT " + 8\n"
-		  "	mov " SELECT " + 8, %eax\n"
+		  "	xorl $0x3f, " CONTROL "\n"
+		  "	mov " CONTROL ", %eax\n"
 		  "	xor %edx, %edx\n"
 		  "	wrmsr\n");
 
@@ -143,13 +145,12 @@ static void read_oracle(uint64_t (*counts)[NR_MODES])
 static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
 {
 	uint64_t before[NR_EVENTS][NR_MODES];
-
 	uint64_t own[2] = { selects[0], 0x3f };
 
 	load_code(vm, operation->start, operation->end,
 		  (struct kvm_regs){ .rbx = iterations, .rsi = nr });
 	memcpy(vm->memory + TABLE, selects, sizeof(selects));
-	memcpy(vm->memory + TABLE + sizeof(selects) + 0x30, own, sizeof(own));
+	memcpy(vm->memory + OWN, own, sizeof(own));
 	read_oracle(before);
 	run_until(vm, KVM_EXIT_IO);
 	read_oracle(c->oracle);
