@@ -71,12 +71,12 @@ static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 	return 1;
 }
 
-int access_read(struct vpmu_vcpu *vv, u32 msr, u64 *data, bool host_initiated)
+int access_read(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
-	if (read_register(vv, msr, data))
+	if (read_register(vv, msr->index, &msr->data))
 		return 1;
 	vv->stats.reads++;
-	trace_vpmu_msr(vv, false, host_initiated, msr, *data);
+	trace_vpmu_msr(vv, false, msr->host_initiated, msr->index, msr->data);
 	return 0;
 }
 
@@ -152,13 +152,14 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
  * AMD CPUs ignore writes to reserved bits and to read-only registers (PPR for
  * family 19h, "Core Performance Monitor Counters").
  */
-int access_write(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_initiated)
+int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
-	struct guest_reg reg = guest_decode(&vv->guest, msr);
-	u64 mask = guest_counter_mask(&vv->guest);
+	struct guest_reg reg = guest_decode(&vv->guest, msr->index);
+	u64 mask = guest_counter_mask(&vv->guest), data = msr->data;
+	bool host_initiated = msr->host_initiated;
 
 	vv->stats.writes++;
-	trace_vpmu_msr(vv, true, host_initiated, msr, data);
+	trace_vpmu_msr(vv, true, host_initiated, msr->index, data);
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
 		write_select(vv, reg.index, data, !host_initiated);

@@ -101,11 +101,11 @@ struct vpmu_hot {
 /**
  * struct vpmu_vcpu - what we know of a vCPU
  * @hot: see there
+ * @guest: the registers that the guest sees; stubs.S knows where it is
  * @tally: what hardware counted and the guest didn't do; see count.h
  * @vm: its VM
  * @sibling: in the VM's list
  * @node: in the table of all (vcpu.c)
- * @guest: the registers that the guest sees
  * @denied: mask of counters that KVM_SET_PMU_EVENT_FILTER keeps still
  * @freeze: the freeze mode that counters were started in
  * @counter: where its counters run
@@ -121,11 +121,11 @@ struct vpmu_hot {
  */
 struct vpmu_vcpu {
 	struct vpmu_hot hot;
+	struct guest_pmu guest;
 	struct vpmu_tally tally;
 	struct vpmu_vm *vm;
 	struct list_head sibling;
 	struct hlist_node node;
-	struct guest_pmu guest;
 	u64 denied;
 	u32 freeze;
 	struct vpmu_counter counter[VPMU_MAX_COUNTERS];
@@ -152,7 +152,7 @@ struct vpmu_vcpu {
 
 /**
  * struct vpmu_cpu - what we know of a physical CPU
- * @vv: the loaded vCPU if it has an object, else NULL
+ * @vv: the loaded vCPU if it has an object, else NULL; first, for stubs.S
  * @owner: which guest counter a physical one runs, or VPMU_NO_SLOT
  * @kept: mask of counters on which a stopped host event has left its count
  * @saved: what host perf had on a counter that is lent
@@ -194,10 +194,13 @@ int vpmu_attach(struct kvm_vcpu *vcpu);
 void vpmu_detach(struct kvm_vcpu *vcpu);
 void vpmu_refresh(struct vpmu_vcpu *vv);
 
-/* access.c: 0, or 1 for #GP, as KVM's own functions return it */
+/*
+ * access.c: in place of kvm_pmu_is_valid_msr() and so on, called by stubs.S; 0, or
+ * 1 for #GP, as those return it
+ */
 bool access_valid(struct vpmu_vcpu *vv, u32 msr);
-int access_read(struct vpmu_vcpu *vv, u32 msr, u64 *data, bool host_initiated);
-int access_write(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_initiated);
+int access_read(struct vpmu_vcpu *vv, struct msr_data *msr);
+int access_write(struct vpmu_vcpu *vv, struct msr_data *msr);
 int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data);
 u64 access_denied(struct vpmu_vcpu *vv);
 

@@ -84,9 +84,6 @@ void compat_host_counter_taken(unsigned int slot);
 
 /* Prototypes of hooked functions, for static calls to them. */
 void compat_proto_init(struct kvm_vcpu *vcpu);
-bool compat_proto_valid(struct kvm_vcpu *vcpu, u32 msr);
-int compat_proto_msr(struct kvm_vcpu *vcpu, struct msr_data *msr);
-int compat_proto_rdpmc(struct kvm_vcpu *vcpu, unsigned int index, u64 *data);
 /* The second argument is a bool up to early 6.12, and a mask later. */
 fastpath_t compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 void compat_proto_load(struct kvm_vcpu *vcpu, int cpu);

@@ -61,7 +61,7 @@ int hooks_enable(struct hook *table, unsigned int nr);
  */
 void hooks_disable(void);
 
-/* What stubs.S calls (table.c), besides emul_entry() */
+/* What stubs.S calls (table.c), besides emul_entry(), vpmu_find() and access_...() */
 struct vpmu_vcpu;
 void vpmu_retired(struct vpmu_vcpu *vv, u32 owed);
 fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
@@ -71,6 +71,10 @@ void stub_svm_vcpu_run(void);
 void stub_event_retired(void);
 void stub_instruction_retired(void);
 void stub_branch_retired(void);
+void stub_kvm_pmu_is_valid_msr(void);
+void stub_kvm_pmu_get_msr(void);
+void stub_kvm_pmu_set_msr(void);
+void stub_kvm_pmu_rdpmc(void);
 
 /* The hooks of this module. */
 extern struct hook vpmu_hooks[];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What stubs.S knows of struct vpmu_vcpu: its first member, struct vpmu_hot
- * (vpmu.h).  The offsets are checked in table.c.
+ * What stubs.S knows of struct vpmu_vcpu (vpmu.h): its first members, struct
+ * vpmu_hot and struct guest_pmu.  The offsets are checked in table.c.
  */
 #ifndef VPMU_HOT_H
 #define VPMU_HOT_H
@@ -10,6 +10,7 @@
 #define HOT_SLOW	8
 #define HOT_OWED	12
 #define HOT_EMULATED	16
+#define GUEST_SET	24
 
 /* Bits of vpmu_hot.owed: BIT(enum vpmu_class) */
 #define HOT_OWED_INSTRUCTION	2

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the fentry calls of the functions that each VM exit passes go to,
- * without ftrace's own trampoline: that saves and restores all registers,
- * which costs more than all that is done here.
+ * What the fentry calls of the functions that each VM exit or each access to a
+ * PMU register passes go to, without ftrace's own trampoline: that saves and
+ * restores all registers, which costs more than all that is done here.
  *
  * A stub is entered with the function's arguments in place.  RET goes on with
  * the function, INSTEAD leaves it for good.  Most of what they do is to find
@@ -106,3 +106,59 @@ STUB_START stub_branch_retired
 	RETIRED HOT_OWED_BRANCH
 SYM_FUNC_END(stub_branch_retired)
 #endif
+
+/*
+ * An access to a PMU register of the vCPU in %rdi, loaded here but for a few
+ * ioctls: if it is ours and its guest has a PMU, \handler does it, with our
+ * object in place of KVM's vCPU.
+ */
+.macro ACCESS handler:req
+	movq	%gs:vpmu_cpu(%rip), %rax
+	testq	%rax, %rax
+	jz	.Lsearch_\@
+	cmpq	%rdi, HOT_VCPU(%rax)
+	je	.Lfound_\@
+.Lsearch_\@:
+	pushq	%rdi
+	pushq	%rsi
+	pushq	%rdx
+	call	vpmu_find
+	popq	%rdx
+	popq	%rsi
+	popq	%rdi
+	testq	%rax, %rax
+	jz	.Loriginal_\@
+.Lfound_\@:
+	cmpl	$0, GUEST_SET(%rax)
+	je	.Loriginal_\@
+	INSTEAD
+	movq	%rax, %rdi
+	jmp	\handler
+.Loriginal_\@:
+	UNWIND_HINT_FUNC
+	RET
+.endm
+
+/* kvm_pmu_is_valid_msr(vcpu, index) */
+STUB_START stub_kvm_pmu_is_valid_msr
+	ACCESS access_valid
+SYM_FUNC_END(stub_kvm_pmu_is_valid_msr)
+
+/* kvm_pmu_get_msr(vcpu, msr), kvm_pmu_set_msr(vcpu, msr) */
+STUB_START stub_kvm_pmu_get_msr
+	ACCESS access_read
+SYM_FUNC_END(stub_kvm_pmu_get_msr)
+
+STUB_START stub_kvm_pmu_set_msr
+	ACCESS access_write
+SYM_FUNC_END(stub_kvm_pmu_set_msr)
+
+/* kvm_pmu_rdpmc(vcpu, index, data) */
+STUB_START stub_kvm_pmu_rdpmc
+	/* VMware's backdoor (arch/x86/kvm/x86.h), or no counter at all */
+	testl	$0x10000, %esi
+	jnz	.Lbackdoor
+	ACCESS access_rdpmc
+.Lbackdoor:
+	RET
+SYM_FUNC_END(stub_kvm_pmu_rdpmc)

@@ -26,17 +26,15 @@ static_assert(offsetof(struct vpmu_vcpu, hot.slow) == HOT_SLOW);
 static_assert(offsetof(struct vpmu_vcpu, hot.owed) == HOT_OWED);
 static_assert(HOT_OWED == HOT_SLOW + 4);	/* stubs.S looks at both at once */
 static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
+static_assert(offsetof(struct vpmu_vcpu, guest.set) == GUEST_SET);
+static_assert(GUEST_NONE == 0);			/* stubs.S compares with that */
+static_assert(offsetof(struct vpmu_cpu, vv) == 0);
 static_assert(BIT(VPMU_INSTRUCTION) == HOT_OWED_INSTRUCTION);
 static_assert(BIT(VPMU_BRANCH) == HOT_OWED_BRANCH);
 
 static bool notrace is_ours(void *vcpu, unsigned long second)
 {
 	return vpmu_find(vcpu);
-}
-
-static bool has_pmu(struct vpmu_vcpu *vv)
-{
-	return vv->guest.set != GUEST_NONE;
 }
 
 /* A vCPU is ours only if all of its life can be followed. */
@@ -82,47 +80,6 @@ static void vpmu_kvm_pmu_refresh(struct kvm_vcpu *vcpu)
 {
 	static_call(original_kvm_pmu_refresh)(vcpu);
 	vpmu_refresh(vpmu_find(vcpu));
-}
-
-ORIGINAL(kvm_pmu_is_valid_msr, compat_proto_valid);
-static bool vpmu_kvm_pmu_is_valid_msr(struct kvm_vcpu *vcpu, u32 msr)
-{
-	struct vpmu_vcpu *vv = vpmu_find(vcpu);
-
-	if (!has_pmu(vv))
-		return static_call(original_kvm_pmu_is_valid_msr)(vcpu, msr);
-	return access_valid(vv, msr);
-}
-
-ORIGINAL(kvm_pmu_get_msr, compat_proto_msr);
-static int vpmu_kvm_pmu_get_msr(struct kvm_vcpu *vcpu, struct msr_data *msr)
-{
-	struct vpmu_vcpu *vv = vpmu_find(vcpu);
-
-	if (!has_pmu(vv))
-		return static_call(original_kvm_pmu_get_msr)(vcpu, msr);
-	return access_read(vv, msr->index, &msr->data, msr->host_initiated);
-}
-
-ORIGINAL(kvm_pmu_set_msr, compat_proto_msr);
-static int vpmu_kvm_pmu_set_msr(struct kvm_vcpu *vcpu, struct msr_data *msr)
-{
-	struct vpmu_vcpu *vv = vpmu_find(vcpu);
-
-	if (!has_pmu(vv))
-		return static_call(original_kvm_pmu_set_msr)(vcpu, msr);
-	return access_write(vv, msr->index, msr->data, msr->host_initiated);
-}
-
-ORIGINAL(kvm_pmu_rdpmc, compat_proto_rdpmc);
-static int vpmu_kvm_pmu_rdpmc(struct kvm_vcpu *vcpu, unsigned int index, u64 *data)
-{
-	struct vpmu_vcpu *vv = vpmu_find(vcpu);
-
-	/* VMware's backdoor (arch/x86/kvm/x86.h) is no counter. */
-	if (!has_pmu(vv) || (index >= 0x10000 && index <= 0x10002))
-		return static_call(original_kvm_pmu_rdpmc)(vcpu, index, data);
-	return access_rdpmc(vv, index, data);
 }
 
 ORIGINAL(kvm_pmu_handle_event, compat_proto_init);
@@ -237,6 +194,12 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 		.bind = bind_##function,				\
 	}
 
+#define STUB(function)							\
+	{								\
+		.symbol = #function,					\
+		.stub = stub_##function,				\
+	}
+
 struct hook vpmu_hooks[] = {
 	{
 		.symbol = "svm_vcpu_run",
@@ -258,6 +221,10 @@ struct hook vpmu_hooks[] = {
 		.stub = stub_branch_retired,
 	},
 #endif
+	STUB(kvm_pmu_is_valid_msr),
+	STUB(kvm_pmu_get_msr),
+	STUB(kvm_pmu_set_msr),
+	STUB(kvm_pmu_rdpmc),
 	REDIRECT(kvm_arch_vcpu_load),
 	REDIRECT(kvm_arch_vcpu_put),
 	{
@@ -289,10 +256,6 @@ struct hook vpmu_hooks[] = {
 		.symbol = "kvm_vcpu_reset",
 		.when = level_changes,
 	},
-	REDIRECT(kvm_pmu_is_valid_msr),
-	REDIRECT(kvm_pmu_get_msr),
-	REDIRECT(kvm_pmu_set_msr),
-	REDIRECT(kvm_pmu_rdpmc),
 	REDIRECT(kvm_pmu_handle_event),
 #ifdef COMPAT_NMI_WAITS
 	REDIRECT(kvm_pmu_deliver_pmi),
