@@ -134,12 +134,16 @@ static void write_select(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 
 static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 {
+	u64 changes = vv->guest.control;
 	unsigned long flags;
 	unsigned int i;
 
 	local_irq_save(flags);
 	vv->guest.control = data & guest_counter_mask(&vv->guest);
+	changes ^= vv->guest.control;
 	for (i = 0; i < vv->guest.nr; i++) {
+		if (!(changes & BIT_ULL(i)))
+			continue;
 		if (guest_counting(&vv->guest, i))
 			switch_start(vv, i, emulating);
 		else
@@ -155,8 +159,8 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
 	struct guest_reg reg = guest_decode(&vv->guest, msr->index);
-	u64 mask = guest_counter_mask(&vv->guest), data = msr->data;
 	bool host_initiated = msr->host_initiated;
+	u64 data = msr->data;
 
 	vv->stats.writes++;
 	trace_vpmu_msr(vv, true, host_initiated, msr->index, data);
@@ -172,7 +176,7 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 		return 0;
 	case GUEST_REG_STATUS:
 		if (host_initiated)
-			vv->guest.status = data & mask;
+			vv->guest.status = data & guest_counter_mask(&vv->guest);
 		return 0;
 	case GUEST_REG_STATUS_CLEAR:
 		read_status(vv);
@@ -182,7 +186,7 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 		return 0;
 	case GUEST_REG_STATUS_SET:
 		if (!host_initiated)
-			vv->guest.status |= data & mask;
+			vv->guest.status |= data & guest_counter_mask(&vv->guest);
 		return 0;
 	case GUEST_REG_NONE:
 		break;

@@ -44,14 +44,14 @@ static void add(struct vpmu_vcpu *vv, enum vpmu_class class)
 		add_to_borrowed(vv, class, level);
 }
 
-/* Bring the tally up to date, before anybody looks at it; interrupts are off. */
-void emul_settle(struct vpmu_vcpu *vv)
+/* The entry makes up for what is settled here, so it can't for another note. */
+void emul_settle_owed(struct vpmu_vcpu *vv)
 {
 	u32 owed = vv->hot.owed;
 
-	if (likely(!owed))
-		return;
 	vv->hot.owed = 0;
+	vv->armed_level = vcpu_level(vv);
+	vv->hot.slow |= VPMU_SLOW_ARMED;
 	if (owed & BIT(VPMU_INSTRUCTION))
 		add(vv, VPMU_INSTRUCTION);
 	if (owed & BIT(VPMU_BRANCH))
@@ -61,6 +61,7 @@ void emul_settle(struct vpmu_vcpu *vv)
 /* Arm those counters again whose overflow would come too late. */
 static void rearm(struct vpmu_vcpu *vv)
 {
+	int level = vcpu_level(vv);
 	unsigned int i;
 
 	for (i = 0; i < vv->guest.nr; i++) {
@@ -68,7 +69,7 @@ static void rearm(struct vpmu_vcpu *vv)
 		if (vv->counter[i].slot == VPMU_NO_SLOT || vv->counter[i].borrows)
 			continue;
 		if (!vpmu_count_lags(&vv->counter[i].count, &vv->tally,
-				     switch_next_entry(vv, i)))
+				     switch_next_entry(vv, i, level)))
 			continue;
 		switch_sync(vv, i);
 		switch_arm(vv, i, false);
@@ -146,11 +147,9 @@ void emul_leave_level(struct vpmu_vcpu *vv)
 
 	local_irq_save(flags);
 	if (vv->hot.owed) {
+		/* The coming entry looks whether it has that level. */
 		emul_settle(vv);
 		rearm(vv);
-		/* The coming entry looks whether it has that level. */
-		vv->armed_level = vcpu_level(vv);
-		vv->hot.slow |= VPMU_SLOW_ARMED;
 	}
 	local_irq_restore(flags);
 }

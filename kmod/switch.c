@@ -40,14 +40,14 @@ static int vcpu_level(struct vpmu_vcpu *vv)
 
 /*
  * What the coming VM entry adds to counter @i beyond what the guest does,
- * provided that the guest is entered at its present level.
+ * provided that the guest is entered at @level.
  */
-int switch_next_entry(struct vpmu_vcpu *vv, unsigned int i)
+int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
 {
 	const struct vpmu_count *c = &vv->counter[i].count;
 
 	return vpmu_hw->entry_counts && c->class != VPMU_OTHER &&
-	       (c->filter & BIT(vcpu_level(vv)));
+	       (c->filter & BIT(level));
 }
 
 /* Host perf starts at the bottom; start at the top to stay out of its way. */
@@ -63,24 +63,24 @@ static int find_slot(struct vpmu_cpu *pc)
 }
 
 /*
- * Bring a counter's guest value up to date with physical value @hw.  @seen: its
- * NMI came already, if it overflowed.
+ * The rest of sync_with() if the physical counter (@wrapped) or the guest's went
+ * over its top, or @gain is impossible.
  */
-static bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw, bool seen)
+static noinline bool sync_over_top(struct vpmu_vcpu *vv, unsigned int i, s64 gain,
+				   bool wrapped, bool seen)
 {
 	struct vpmu_counter *c = &vv->counter[i];
-	bool wrapped;
-	s64 gain;
 
-	wrapped = vpmu_count_wrapped(&c->count, hw);
-	gain = vpmu_count_sync(&c->count, &vv->tally, hw);
-	if (unlikely(gain < 0)) {
+	if (gain < 0) {
 		vv->stats.anomalies++;
 		pr_warn_once("VM entries are not counted by this CPU, counts are too low; load with vmrun_counts=0\n");
 	}
 
 	if (wrapped && !seen) {
-		/* Its NMI, if it is still to come, has nothing left to find. */
+		/*
+		 * Its NMI, if it is still to come, has nothing left to find, nor
+		 * has host perf, which would warn of it.
+		 */
 		if (guest_interrupts(&vv->guest, i))
 			this_cpu_write(vpmu_cpu.late_nmi, jiffies + LATE_NMI);
 		if (!c->borrows)
@@ -94,6 +94,23 @@ static bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw, bool seen)
 	if (wrapped)
 		vv->stats.early++;
 	return wrapped;
+}
+
+/*
+ * Bring a counter's guest value up to date with physical value @hw.  @seen: its
+ * NMI came already, if it overflowed.
+ */
+static __always_inline bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 hw, bool seen)
+{
+	struct vpmu_count *c = &vv->counter[i].count;
+	bool wrapped = vpmu_count_wrapped(c, hw);
+	s64 gain = vpmu_count_sync(c, &vv->tally, hw);
+	u64 value = vv->guest.value[i] + gain;
+
+	if (unlikely(wrapped || gain < 0 || value > VPMU_COUNTER_MASK))
+		return sync_over_top(vv, i, gain, wrapped, seen);
+	vv->guest.value[i] = value;
+	return false;
 }
 
 /*
@@ -142,23 +159,25 @@ void switch_settle(struct vpmu_vcpu *vv, unsigned int i)
 
 /*
  * The physical value that overflows together with the guest's.
- * @emulating: the WRMSR that is being emulated will be added in software.
+ * @emulating: KVM is completing the WRMSR that asks for it, and is about to note
+ * that: the coming entry makes up for it.  Otherwise it makes up for nothing.
  */
 static u64 armed_value(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
-	int bias = switch_next_entry(vv, i);
-
-	/*
-	 * Not below 0: a physical value ahead of the guest's could be past its
-	 * top already.
-	 */
-	if (emulating && bias > 0 && c->count.class == VPMU_INSTRUCTION)
-		bias--;
+	int level = vcpu_level(vv), bias = switch_next_entry(vv, i, level);
 
 	emul_settle(vv);
-	vv->armed_level = vcpu_level(vv);
-	vv->hot.slow |= VPMU_SLOW_ARMED;
+	if (!emulating) {
+		vv->armed_level = level;
+		vv->hot.slow |= VPMU_SLOW_ARMED;
+	} else if (bias > 0 && c->count.class == VPMU_INSTRUCTION) {
+		/*
+		 * Not below 0: a physical value ahead of the guest's could be
+		 * past its top already.
+		 */
+		bias--;
+	}
 	return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
 }
 
@@ -192,6 +211,7 @@ static void place(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating
 
 	compat_host_counter_taken(slot);
 	vpmu_hw->write(slot, armed_value(vv, i, emulating));
+	this_cpu_and(vpmu_cpu.left, ~BIT(slot));
 	/* The NMI handler must know it before it runs, but not before that. */
 	c->slot = slot;
 	this_cpu_write(vpmu_cpu.owner[slot], i);
@@ -207,13 +227,8 @@ static void displace(struct vpmu_vcpu *vv, unsigned int i)
 
 	vpmu_hw->halt(c->slot);
 	switch_sync(vv, i);
-	/*
-	 * No longer the guest's before it is cleared: the NMI handler must not
-	 * take that for an overflow.
-	 */
 	this_cpu_write(vpmu_cpu.owner[c->slot], VPMU_NO_SLOT);
-	barrier();
-	vpmu_hw->clear(c->slot);
+	this_cpu_or(vpmu_cpu.left, BIT(c->slot));
 	c->slot = VPMU_NO_SLOT;
 	vv->placed--;
 	vv->placed_in_host -= c->in_host;
@@ -319,6 +334,17 @@ static void start_all(struct vpmu_vcpu *vv)
 			switch_start(vv, i, false);
 }
 
+/* Leave nothing of the guest behind. */
+static void clear_left(void)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned int slot;
+
+	for_each_set_bit(slot, &pc->left, VPMU_MAX_COUNTERS)
+		vpmu_hw->write(slot, 0);
+	pc->left = 0;
+}
+
 static void stop_all(struct vpmu_vcpu *vv)
 {
 	unsigned int i;
@@ -353,6 +379,7 @@ void switch_put(struct vpmu_vcpu *vv)
 	trace_vpmu_put(vv);
 	local_irq_save(flags);
 	stop_all(vv);
+	clear_left();
 	this_cpu_write(vpmu_cpu.vv, NULL);
 	vv->loaded = false;
 	local_irq_restore(flags);
@@ -422,12 +449,18 @@ void switch_evict(unsigned int slot)
 	int i;
 
 	switch_keep(slot, false);
-	if (!vv || slot >= vpmu_hw->nr || pc->owner[slot] == VPMU_NO_SLOT)
+	if (!vv || slot >= vpmu_hw->nr)
 		return;
+	/* Host perf writes its own count there. */
+	if (pc->owner[slot] == VPMU_NO_SLOT) {
+		this_cpu_and(vpmu_cpu.left, ~BIT(slot));
+		return;
+	}
 
 	local_irq_save(flags);
 	i = pc->owner[slot];
 	switch_stop(vv, i);
+	pc->left &= ~BIT(slot);
 	vv->stats.evicted++;
 	/* Nobody's, but not free: host perf comes there now. */
 	pc->owner[slot] = i;

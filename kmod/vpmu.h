@@ -81,7 +81,7 @@ struct vpmu_counter {
 /* Bits of vpmu_hot.slow */
 #define VPMU_SLOW_ALWAYS	BIT(0)	/* this hardware doesn't count VM entries */
 #define VPMU_SLOW_BORROWS	BIT(1)	/* some counter borrows a physical one */
-#define VPMU_SLOW_ARMED		BIT(2)	/* counters were armed since the last entry */
+#define VPMU_SLOW_ARMED		BIT(2)	/* a note of what KVM completes won't do */
 
 /**
  * struct vpmu_hot - what each VM exit touches; stubs.S knows it (hook/hot.h)
@@ -155,6 +155,7 @@ struct vpmu_vcpu {
  * @vv: the loaded vCPU if it has an object, else NULL; first, for stubs.S
  * @owner: which guest counter a physical one runs, or VPMU_NO_SLOT
  * @kept: mask of counters on which a stopped host event has left its count
+ * @left: mask of counters on which a stopped guest counter has left its count
  * @saved: what host perf had on a counter that is lent
  * @lent: mask of them
  * @lent_since: TSC when they were
@@ -169,6 +170,7 @@ struct vpmu_cpu {
 	struct vpmu_vcpu *vv;
 	int owner[VPMU_MAX_COUNTERS];
 	unsigned long kept;
+	unsigned long left;
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;
@@ -207,8 +209,15 @@ u64 access_denied(struct vpmu_vcpu *vv);
 /* emul.c */
 bool __noendbr emul_entry(struct vpmu_vcpu *vv);
 void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class);
-void emul_settle(struct vpmu_vcpu *vv);
+void emul_settle_owed(struct vpmu_vcpu *vv);
 void emul_leave_level(struct vpmu_vcpu *vv);
+
+/* Bring the tally up to date, before anybody looks at it; interrupts are off. */
+static inline void emul_settle(struct vpmu_vcpu *vv)
+{
+	if (unlikely(vv->hot.owed))
+		emul_settle_owed(vv);
+}
 
 /* switch.c */
 void switch_init(void);
@@ -219,7 +228,7 @@ void switch_stop(struct vpmu_vcpu *vv, unsigned int i);
 bool switch_sync(struct vpmu_vcpu *vv, unsigned int i);
 void switch_settle(struct vpmu_vcpu *vv, unsigned int i);
 void switch_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
-int switch_next_entry(struct vpmu_vcpu *vv, unsigned int i);
+int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level);
 void switch_evict(unsigned int slot);
 void switch_keep(unsigned int slot, bool kept);
 void switch_borrow(struct vpmu_vcpu *vv);

@@ -25,14 +25,6 @@ static inline void compat_wrmsr(u32 msr, u64 value)
 	wrmsrl(msr, value);
 }
 
-static inline u64 compat_rdpmc(unsigned int counter)
-{
-	u64 value;
-
-	rdpmcl(counter, value);
-	return value;
-}
-
 #else
 
 static inline u64 compat_rdmsr(u32 msr)
@@ -46,11 +38,6 @@ static inline u64 compat_rdmsr(u32 msr)
 static inline void compat_wrmsr(u32 msr, u64 value)
 {
 	wrmsrq(msr, value);
-}
-
-static inline u64 compat_rdpmc(unsigned int counter)
-{
-	return rdpmc(counter);
 }
 
 #endif

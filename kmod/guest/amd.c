@@ -61,8 +61,13 @@ struct guest_reg guest_decode(const struct guest_pmu *pmu, u32 msr)
 	struct guest_reg reg = { GUEST_REG_NONE, 0 };
 	u32 n;
 
-	if (pmu->set == GUEST_NONE)
+	/* Nearly always */
+	n = msr - MSR_CORE_SELECT0;
+	if (n < 2 * pmu->nr && pmu->set != GUEST_AMD_LEGACY) {
+		reg.kind = n & 1 ? GUEST_REG_COUNTER : GUEST_REG_SELECT;
+		reg.index = n / 2;
 		return reg;
+	}
 
 	switch (msr) {
 	case MSR_LEGACY_SELECT0 ... MSR_LEGACY_SELECT0 + NR_LEGACY - 1:
@@ -72,13 +77,6 @@ struct guest_reg guest_decode(const struct guest_pmu *pmu, u32 msr)
 	case MSR_LEGACY_COUNTER0 ... MSR_LEGACY_COUNTER0 + NR_LEGACY - 1:
 		reg.kind = GUEST_REG_COUNTER;
 		reg.index = msr - MSR_LEGACY_COUNTER0;
-		break;
-	case MSR_CORE_SELECT0 ... MSR_CORE_SELECT0 + 2 * VPMU_MAX_COUNTERS - 1:
-		if (pmu->set == GUEST_AMD_LEGACY)
-			break;
-		n = msr - MSR_CORE_SELECT0;
-		reg.kind = n & 1 ? GUEST_REG_COUNTER : GUEST_REG_SELECT;
-		reg.index = n / 2;
 		break;
 	case MSR_GLOBAL_STATUS:
 		reg.kind = GUEST_REG_STATUS;

@@ -37,7 +37,7 @@ struct guest_reg {
 /**
  * struct guest_pmu - the registers of one vCPU
  * @set: which register set
- * @nr: number of counters, at most VPMU_MAX_COUNTERS
+ * @nr: number of counters, at most VPMU_MAX_COUNTERS; none with GUEST_NONE
  * @select: event selects, without reserved bits
  * @value: counters, 48 bits; valid when not running on a physical counter
  * @control: global control (PerfMonV2), all counters' bits set otherwise

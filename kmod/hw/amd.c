@@ -62,8 +62,12 @@ static bool amd_in_use(unsigned int i)
 
 static u64 amd_read(unsigned int i)
 {
+	u32 low, high;
+
 	this_cpu_inc(accesses.rdpmc);
-	return compat_rdpmc(i) & VPMU_COUNTER_MASK;
+	/* The kernel's own can be a hypervisor's, which has no SVM for us then. */
+	asm volatile("rdpmc" : "=a" (low), "=d" (high) : "c" (i));
+	return ((u64)high << 32 | low) & VPMU_COUNTER_MASK;
 }
 
 static void amd_write(unsigned int i, u64 value)
@@ -101,14 +105,6 @@ static void amd_ack(u64 mask)
 {
 	if (global_mask)
 		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS_CLR, mask & global_mask);
-}
-
-static void amd_clear(unsigned int i)
-{
-	/* Leave nothing of the guest behind. */
-	hw_wrmsr(counter_base + i * stride, 0);
-	/* Host perf warns of overflows on counters that it doesn't use. */
-	amd_ack(BIT_ULL(i));
 }
 
 static void amd_borrow(unsigned int i, struct hw_saved *saved)
@@ -171,7 +167,6 @@ static struct hw_ops amd_ops = {
 	.write = amd_write,
 	.start = amd_start,
 	.halt = amd_halt,
-	.clear = amd_clear,
 	.ack = amd_ack,
 	.borrow = amd_borrow,
 	.give_back = amd_give_back,

@@ -31,7 +31,6 @@ struct hw_saved {
  * @start: count what the guest's event select @select says, in guest mode and,
  *	if @in_host, in host mode too
  * @halt: stop counter @i; it keeps its value
- * @clear: give up counter @i, which is halted
  * @ack: forget the overflow of the counters in @mask
  * @borrow: stop counter @i and remember what was on it
  * @give_back: stop counter @i and let what was on it go on
@@ -50,7 +49,6 @@ struct hw_ops {
 	void (*write)(unsigned int i, u64 value);
 	void (*start)(unsigned int i, u64 select, bool in_host);
 	void (*halt)(unsigned int i);
-	void (*clear)(unsigned int i);
 	void (*ack)(u64 mask);
 	void (*borrow)(unsigned int i, struct hw_saved *saved);
 	void (*give_back)(unsigned int i, const struct hw_saved *saved);
