@@ -334,14 +334,15 @@ static void start_all(struct vpmu_vcpu *vv)
 			switch_start(vv, i, false);
 }
 
-/* Leave nothing of the guest behind. */
+/* Leave nothing of the guest that anybody could read. */
 static void clear_left(void)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned int slot;
 
 	for_each_set_bit(slot, &pc->left, VPMU_MAX_COUNTERS)
-		vpmu_hw->write(slot, 0);
+		if (!compat_host_counter_left(slot))
+			vpmu_hw->write(slot, 0);
 	pc->left = 0;
 }
 

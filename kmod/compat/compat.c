@@ -285,6 +285,13 @@ void compat_host_counter_taken(unsigned int slot)
 		__clear_bit(slot, this_cpu_ptr(host_events)->dirty);
 }
 
+bool compat_host_counter_left(unsigned int slot)
+{
+	if (host_events)
+		__set_bit(slot, this_cpu_ptr(host_events)->dirty);
+	return host_events;
+}
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 
 /* check_pmu_event_filter() of arch/x86/kvm/pmu.c */

@@ -82,6 +82,13 @@ void compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
  */
 void compat_host_counter_taken(unsigned int slot);
 
+/*
+ * A guest's count was left in it.  perf clears it before anybody in user mode may use
+ * RDPMC, as it does with what host events have left (perf_clear_dirty_counters());
+ * false if we can't tell it to.
+ */
+bool compat_host_counter_left(unsigned int slot);
+
 /* Prototypes of hooked functions, for static calls to them. */
 void compat_proto_init(struct kvm_vcpu *vcpu);
 /* The second argument is a bool up to early 6.12, and a mask later. */
