@@ -18,6 +18,8 @@ u64 access_denied(struct vpmu_vcpu *vv)
 	u64 denied = 0;
 	unsigned int i;
 
+	if (!compat_event_filter(vv->hot.vcpu))
+		return 0;
 	for (i = 0; i < vv->guest.nr; i++)
 		if (!compat_event_allowed(vv->hot.vcpu, vv->guest.select[i]))
 			denied |= BIT_ULL(i);

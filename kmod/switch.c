@@ -50,14 +50,24 @@ int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
 	       (c->filter & BIT(level));
 }
 
-/* Host perf starts at the bottom; start at the top to stay out of its way. */
-static int find_slot(struct vpmu_cpu *pc)
+static bool is_free(const struct vpmu_cpu *pc, int slot)
+{
+	return pc->owner[slot] == VPMU_NO_SLOT && !(pc->kept & BIT(slot)) &&
+	       !vpmu_hw->in_use(slot);
+}
+
+/*
+ * Where counter @c was the last time, if possible.  Host perf starts at the bottom;
+ * start at the top to stay out of its way.
+ */
+static int find_slot(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 {
 	int slot;
 
+	if (c->last != VPMU_NO_SLOT && is_free(pc, c->last))
+		return c->last;
 	for (slot = vpmu_hw->nr - 1; slot >= 0; slot--)
-		if (pc->owner[slot] == VPMU_NO_SLOT && !(pc->kept & BIT(slot)) &&
-		    !vpmu_hw->in_use(slot))
+		if (is_free(pc, slot))
 			return slot;
 	return VPMU_NO_SLOT;
 }
@@ -204,16 +214,27 @@ static void update_hot(struct vpmu_vcpu *vv)
 	this_cpu_write(vpmu_hot, hot);
 }
 
+/* Before a counter is started */
+static void prepare(struct vpmu_cpu *pc)
+{
+	if (pc->prepared)
+		return;
+	vpmu_hw->prepare();
+	pc->prepared = true;
+}
+
 /* Put counter @i on physical counter @slot, which is free, and let it run. */
 static void place(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
+	prepare(this_cpu_ptr(&vpmu_cpu));
 	compat_host_counter_taken(slot);
 	vpmu_hw->write(slot, armed_value(vv, i, emulating));
 	this_cpu_and(vpmu_cpu.left, ~BIT(slot));
 	/* The NMI handler must know it before it runs, but not before that. */
 	c->slot = slot;
+	c->last = slot;
 	this_cpu_write(vpmu_cpu.owner[slot], i);
 	vv->placed++;
 	vv->placed_in_host += c->in_host;
@@ -263,6 +284,26 @@ static int make_room(struct vpmu_vcpu *vv)
 	return VPMU_NO_SLOT;
 }
 
+/* What does counter @i count, and where? */
+static void configure(struct vpmu_vcpu *vv, unsigned int i)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+
+	if (c->select == vv->guest.select[i] && c->freeze == vv->freeze)
+		return;
+	c->select = vv->guest.select[i];
+	c->freeze = vv->freeze;
+	/* In mode "vcpu" it counts all that the CPU does; nothing to correct. */
+	if (vv->freeze == KVM_VPMU_FREEZE_VCPU)
+		c->count.class = VPMU_OTHER;
+	else
+		c->count.class = guest_class(&vv->guest, i);
+	c->count.filter = guest_filter(&vv->guest, i);
+	c->in_host = vv->freeze == KVM_VPMU_FREEZE_VCPU ||
+		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
+		      guest_speculative(&vv->guest, i));
+}
+
 /**
  * switch_start() - let a guest counter run, if it isn't yet
  * @vv: the vCPU; nothing happens unless it is loaded
@@ -280,19 +321,11 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	    (vv->denied & BIT_ULL(i)))
 		return;
 
-	/* In mode "vcpu" it counts all that the CPU does; nothing to correct. */
-	if (vv->freeze == KVM_VPMU_FREEZE_VCPU)
-		c->count.class = VPMU_OTHER;
-	else
-		c->count.class = guest_class(&vv->guest, i);
-	c->count.filter = guest_filter(&vv->guest, i);
-	c->in_host = vv->freeze == KVM_VPMU_FREEZE_VCPU ||
-		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
-		      guest_speculative(&vv->guest, i));
+	configure(vv, i);
 	c->overflowed = false;
 	c->since = rdtsc();
 
-	slot = find_slot(this_cpu_ptr(&vpmu_cpu));
+	slot = find_slot(this_cpu_ptr(&vpmu_cpu), c);
 	if (slot == VPMU_NO_SLOT && c->in_host)
 		slot = make_room(vv);
 	if (slot == VPMU_NO_SLOT)
@@ -340,8 +373,10 @@ static void clear_left(void)
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned int slot;
 
-	for_each_set_bit(slot, &pc->left, VPMU_MAX_COUNTERS)
-		if (!compat_host_counter_left(slot))
+	if (!pc->left)
+		return;
+	if (!compat_host_counters_left(pc->left))
+		for_each_set_bit(slot, &pc->left, VPMU_MAX_COUNTERS)
 			vpmu_hw->write(slot, 0);
 	pc->left = 0;
 }
@@ -381,6 +416,7 @@ void switch_put(struct vpmu_vcpu *vv)
 	local_irq_save(flags);
 	stop_all(vv);
 	clear_left();
+	this_cpu_write(vpmu_cpu.prepared, false);
 	this_cpu_write(vpmu_cpu.vv, NULL);
 	vv->loaded = false;
 	local_irq_restore(flags);
@@ -503,6 +539,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 
 	lockdep_assert_irqs_disabled();
 	vpmu_hw->hold_nmis();
+	prepare(pc);
 	pc->lent_since = rdtsc();
 	for (slot = 0; slot < vpmu_hw->nr; slot++)
 		loses[slot] = compat_host_event_loses(slot);

@@ -59,8 +59,11 @@ void vpmu_refresh(struct vpmu_vcpu *vv)
 		nr = vpmu_hw->nr;
 
 	local_irq_save(flags);
-	for (i = 0; i < vv->guest.nr; i++)
+	for (i = 0; i < vv->guest.nr; i++) {
 		switch_stop(vv, i);
+		/* What a select means depends on the set, too. */
+		vv->counter[i].select = 0;
+	}
 	guest_reset(&vv->guest, set, nr);
 	vv->denied = 0;
 	local_irq_restore(flags);
@@ -105,7 +108,7 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 	vv->hot.vcpu = vcpu;
 	vv->hot.slow = vpmu_hw->entry_counts ? 0 : VPMU_SLOW_ALWAYS;
 	for (i = 0; i < VPMU_MAX_COUNTERS; i++)
-		vv->counter[i].slot = VPMU_NO_SLOT;
+		vv->counter[i].slot = vv->counter[i].last = VPMU_NO_SLOT;
 	vpmu_refresh(vv);
 
 	mutex_lock(&vpmu_vms_lock);

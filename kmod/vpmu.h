@@ -58,6 +58,9 @@ struct vpmu_vm {
  * struct vpmu_counter - where a guest counter is now
  * @count: the arithmetic; meaningful while on a physical counter
  * @slot: the physical counter, or VPMU_NO_SLOT
+ * @last: where it was the last time
+ * @select: the event select that @count's class and filter and @in_host are of
+ * @freeze: the freeze mode that they are of
  * @borrows: runs, but found no free physical counter; it borrows one of
  *	host perf's while the vCPU is in guest mode
  * @in_host: counts while KVM works for the vCPU, too
@@ -70,6 +73,9 @@ struct vpmu_vm {
 struct vpmu_counter {
 	struct vpmu_count count;
 	int slot;
+	int last;
+	u64 select;
+	u32 freeze;
 	bool borrows;
 	bool in_host;
 	bool overflowed;
@@ -154,6 +160,7 @@ struct vpmu_vcpu {
  * struct vpmu_cpu - what we know of a physical CPU
  * @vv: the loaded vCPU if it has an object, else NULL; first, for stubs.S
  * @owner: which guest counter a physical one runs, or VPMU_NO_SLOT
+ * @prepared: counters may be started, since @vv was loaded
  * @kept: mask of counters on which a stopped host event has left its count
  * @left: mask of counters on which a stopped guest counter has left its count
  * @saved: what host perf had on a counter that is lent
@@ -169,6 +176,7 @@ struct vpmu_vcpu {
 struct vpmu_cpu {
 	struct vpmu_vcpu *vv;
 	int owner[VPMU_MAX_COUNTERS];
+	bool prepared;
 	unsigned long kept;
 	unsigned long left;
 	struct hw_saved saved[VPMU_MAX_COUNTERS];

@@ -285,10 +285,10 @@ void compat_host_counter_taken(unsigned int slot)
 		__clear_bit(slot, this_cpu_ptr(host_events)->dirty);
 }
 
-bool compat_host_counter_left(unsigned int slot)
+bool compat_host_counters_left(unsigned long mask)
 {
 	if (host_events)
-		__set_bit(slot, this_cpu_ptr(host_events)->dirty);
+		this_cpu_ptr(host_events)->dirty[0] |= mask;
 	return host_events;
 }
 
@@ -377,7 +377,7 @@ bool compat_event_allowed(struct kvm_vcpu *vcpu, u64 select)
 	bool allowed;
 	int idx;
 
-	if (!rcu_access_pointer(kvm->arch.pmu_event_filter))
+	if (!compat_event_filter(vcpu))
 		return true;
 
 	idx = srcu_read_lock(&kvm->srcu);

@@ -38,6 +38,12 @@ unsigned long compat_resolve(const char *symbol);
 /* The register set and number of counters that the guest's CPUID offers. */
 enum guest_set compat_guest_set(struct kvm_vcpu *vcpu, unsigned int *nr);
 
+/* Does the VM have one (KVM_SET_PMU_EVENT_FILTER)? */
+static inline bool compat_event_filter(const struct kvm_vcpu *vcpu)
+{
+	return rcu_access_pointer(vcpu->kvm->arch.pmu_event_filter);
+}
+
 /* Does the VM's KVM_SET_PMU_EVENT_FILTER let this event select count? */
 bool compat_event_allowed(struct kvm_vcpu *vcpu, u64 select);
 
@@ -83,11 +89,11 @@ void compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
 void compat_host_counter_taken(unsigned int slot);
 
 /*
- * A guest's count was left in it.  perf clears it before anybody in user mode may use
- * RDPMC, as it does with what host events have left (perf_clear_dirty_counters());
- * false if we can't tell it to.
+ * Counts of a guest were left in those of @mask.  perf clears them before anybody in
+ * user mode may use RDPMC, as it does with what host events have left
+ * (perf_clear_dirty_counters()); false if we can't tell it to.
  */
-bool compat_host_counter_left(unsigned int slot);
+bool compat_host_counters_left(unsigned long mask);
 
 /* Prototypes of hooked functions, for static calls to them. */
 void compat_proto_init(struct kvm_vcpu *vcpu);

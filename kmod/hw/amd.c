@@ -82,18 +82,21 @@ static void amd_start(unsigned int i, u64 select, bool in_host)
 	if (!in_host)
 		select |= AMD64_EVENTSEL_GUESTONLY;
 	hw_wrmsr(select_base + i * stride, select | ARCH_PERFMON_EVENTSEL_ENABLE);
+}
 
-	/*
-	 * Host perf sets all bits of global control while it has events on a
-	 * CPU and clears them around its own changes.  On a CPU where it never
-	 * had an event they are still clear.
-	 */
-	if (global_mask) {
-		u64 control = hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
+/*
+ * Host perf sets all bits of global control when it has changed something on a
+ * CPU.  Where it never had an event they are still clear.
+ */
+static void amd_prepare(void)
+{
+	u64 control;
 
-		if (!(control & BIT_ULL(i)))
-			hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, control | BIT_ULL(i));
-	}
+	if (!global_mask)
+		return;
+	control = hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
+	if ((control & global_mask) != global_mask)
+		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, control | global_mask);
 }
 
 static void amd_halt(unsigned int i)
@@ -165,6 +168,7 @@ static struct hw_ops amd_ops = {
 	.in_use = amd_in_use,
 	.read = amd_read,
 	.write = amd_write,
+	.prepare = amd_prepare,
 	.start = amd_start,
 	.halt = amd_halt,
 	.ack = amd_ack,

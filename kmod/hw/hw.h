@@ -28,6 +28,7 @@ struct hw_saved {
  * @in_use: does somebody else (host perf) run counter @i?
  * @read: read counter @i (48 bits)
  * @write: change the value of counter @i, which may be running
+ * @prepare: counters of this CPU are going to be started
  * @start: count what the guest's event select @select says, in guest mode and,
  *	if @in_host, in host mode too
  * @halt: stop counter @i; it keeps its value
@@ -47,6 +48,7 @@ struct hw_ops {
 	bool (*in_use)(unsigned int i);
 	u64 (*read)(unsigned int i);
 	void (*write)(unsigned int i, u64 value);
+	void (*prepare)(void);
 	void (*start)(unsigned int i, u64 select, bool in_host);
 	void (*halt)(unsigned int i);
 	void (*ack)(u64 mask);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What a VM exit costs, and what the guest's counters see of it: a guest that
- * executes nothing but one instruction that exits, against the emulator's oracle.
+ * executes nothing but one instruction that exits, or is interrupted by its counter,
+ * against the emulator's oracle.
  *
  *	exits [--of OPERATION] [--no-pmu] [--freeze MODE] [SELECT...]
  *
@@ -19,6 +20,7 @@
 
 #include "vm.h"
 #include "oracle.h"
+#include "cost.h"
 
 #define MAX_COUNTERS	6
 #define ITERATIONS	50
@@ -29,12 +31,14 @@
 #define SELECT		"0x2160"
 #define CONTROL		"0x2168"
 
+#define NMI_HANDLER	0x3800
+
 /*
  * EBX iterations of @operation, ESI counters whose selects are in the table; it
  * then holds their values.
  */
 #define GUEST(name, operation)				\
-	extern const char name##_start[], name##_end[];	\
+	extern const char name##_start[], name##_finish[], name##_end[]; \
 	asm(".code16\n"					\
 	    #name "_start:\n"				\
 	    "	mov %ebx, %ebp\n"			\
@@ -56,6 +60,7 @@
 	    "3:\n" operation				\
 	    "	dec %ebp\n"				\
 	    "	jnz 3b\n"				\
+	    #name "_finish:\n"				\
 	    "4:	xor %edi, %edi\n"			\
 	    "5:	cmp %esi, %edi\n"			\
 	    "	je 6f\n"				\
@@ -107,10 +112,32 @@ GUEST(toggle_all, "	mov $0xc0000301, %ecx\n"
 		  "	xor %edx, %edx\n"
 		  "	wrmsr\n");
 
+
+/* The first counter overflows in a loop; with no_pmi, it doesn't. */
+#define OVERFLOW_FROM(value)			\
+	"	mov $0xc0010201, %ecx\n"	\
+	"	mov $" value ", %eax\n"	\
+	"	mov $0xffff, %edx\n"		\
+	"	wrmsr\n"			\
+	"	mov $60, %ecx\n"		\
+	"7:	dec %ecx\n"			\
+	"	jnz 7b\n"
+
+GUEST(pmi, OVERFLOW_FROM("-40"));
+GUEST(first_pmi, OVERFLOW_FROM("-40"));
+GUEST(no_pmi, OVERFLOW_FROM("-1000000"));
+
+extern const char iret_start[], iret_end[];
+asm(".code16\n"
+    "iret_start:\n"
+    "	iretw\n"
+    "iret_end:\n"
+    ".code64\n");
+
 static const struct operation {
-	const char *name, *start, *end;
+	const char *name, *start, *finish, *end;
 } operations[] = {
-#define OPERATION(name) { #name, name##_start, name##_end }
+#define OPERATION(name) { #name, name##_start, name##_finish, name##_end }
 	OPERATION(cpuid),
 	OPERATION(rdmsr),
 	OPERATION(wrmsr),
@@ -120,11 +147,14 @@ static const struct operation {
 	OPERATION(wrmsr_select),
 	OPERATION(toggle_select),
 	OPERATION(toggle_all),
+	OPERATION(pmi),
+	OPERATION(first_pmi),
+	OPERATION(no_pmi),
 #undef OPERATION
 };
 
 struct counts {
-	uint64_t oracle[NR_EVENTS][NR_MODES];
+	struct cost cost;
 	uint64_t counter[MAX_COUNTERS];
 };
 
@@ -135,28 +165,36 @@ static uint64_t selects[MAX_COUNTERS];
 static unsigned int nr;
 static int msr;
 
-static void read_oracle(uint64_t (*counts)[NR_MODES])
+/* The guest's NMIs: they are the counters' */
+static void prepare_nmis(struct vm *vm)
 {
-	for (int event = 0; event < NR_EVENTS; event++)
-		for (int mode = 0; mode < NR_MODES; mode++)
-			counts[event][mode] = oracle(msr, event, mode);
+	struct kvm_vcpu_events events;
+	uint32_t handler = NMI_HANDLER;
+
+	memcpy(vm->memory + NMI_HANDLER, iret_start, iret_end - iret_start);
+	/* This one comes once: it ends the run, and leaves NMIs blocked. */
+	if (operation->start == first_pmi_start)
+		handler = CODE + (operation->finish - operation->start);
+	memcpy(vm->memory + 4 * 2, &handler, sizeof(handler));
+	IOCTL(vm->vcpu, KVM_GET_VCPU_EVENTS, &events);
+	events.nmi.masked = 0;
+	IOCTL(vm->vcpu, KVM_SET_VCPU_EVENTS, &events);
 }
 
 static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
 {
-	uint64_t before[NR_EVENTS][NR_MODES];
 	uint64_t own[2] = { selects[0], 0x3f };
+	struct cost before;
 
 	load_code(vm, operation->start, operation->end,
 		  (struct kvm_regs){ .rbx = iterations, .rsi = nr });
 	memcpy(vm->memory + TABLE, selects, sizeof(selects));
 	memcpy(vm->memory + OWN, own, sizeof(own));
-	read_oracle(before);
+	prepare_nmis(vm);
+	read_cost(msr, &before);
 	run_until(vm, KVM_EXIT_IO);
-	read_oracle(c->oracle);
-	for (int event = 0; event < NR_EVENTS; event++)
-		for (int mode = 0; mode < NR_MODES; mode++)
-			c->oracle[event][mode] -= before[event][mode];
+	read_cost(msr, &c->cost);
+	subtract_cost(&c->cost, &before);
 	memcpy(c->counter, vm->memory + TABLE, sizeof(c->counter));
 }
 
@@ -168,22 +206,16 @@ static struct counts best(struct vm *vm, unsigned int iterations)
 	run_once(vm, iterations, &min);
 	for (int i = 0; i < RUNS; i++) {
 		run_once(vm, iterations, &c);
-		if (c.oracle[CYCLES][HOST_KERNEL] < min.oracle[CYCLES][HOST_KERNEL])
+		if (less_disturbed(&c.cost, &min.cost))
 			min = c;
 	}
 	return min;
 }
 
-static void print(const char *name, uint64_t many, uint64_t none)
-{
-	int64_t difference = many - none;
-
-	printf("%s %.2f\n", name, (double)difference / ITERATIONS);
-}
-
 static void measure(void)
 {
 	struct vm vm = make_vm_with(VM_APIC | (pmu ? 0 : VM_NO_PMU), MEMORY);
+	unsigned int iterations = operation->start == first_pmi_start ? 1 : ITERATIONS;
 	struct counts many, none;
 	char name[16];
 
@@ -197,25 +229,18 @@ static void measure(void)
 			err(1, "/dev/kvm-vpmu");
 		IOCTL(device, KVM_VPMU_SET, &s);
 	}
-	many = best(&vm, ITERATIONS);
+	set_apic(&vm, APIC_SPIV, 0x1ff);
+	set_apic(&vm, APIC_LVTPC, APIC_NMI);
+	many = best(&vm, iterations);
 	none = best(&vm, 0);
 
-#define PRINT(name, event, mode) \
-	print(name, many.oracle[event][mode], none.oracle[event][mode])
-	PRINT("exits", EXITS, GUEST_KERNEL);
-	PRINT("guest_instructions", INSTRUCTIONS, GUEST_KERNEL);
-	PRINT("guest_cycles", CYCLES, GUEST_KERNEL);
-	PRINT("vmruns", VMRUN, GUEST_KERNEL);
-	PRINT("emulated", EMULATED, GUEST_KERNEL);
-	PRINT("host_instructions", INSTRUCTIONS, HOST_KERNEL);
-	PRINT("host_cycles", CYCLES, HOST_KERNEL);
-	PRINT("rdmsr", RDMSR, HOST_KERNEL);
-	PRINT("wrmsr", WRMSR, HOST_KERNEL);
-	PRINT("rdpmc", RDPMC, HOST_KERNEL);
-#undef PRINT
+	subtract_cost(&many.cost, &none.cost);
+	print_cost(&many.cost, iterations);
 	for (unsigned int i = 0; i < nr; i++) {
+		int64_t gained = many.counter[i] - none.counter[i];
+
 		snprintf(name, sizeof(name), "counter%u", i);
-		print(name, many.counter[i], none.counter[i]);
+		printf("%s %.2f\n", name, (double)gained / iterations);
 	}
 	free_vm(&vm);
 }
@@ -260,7 +285,8 @@ int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "of", 'o', "OPERATION", 0, "what the guest executes: cpuid (default), rdmsr, wrmsr, "
-		  "rdmsr_counter, rdpmc, wrmsr_counter, wrmsr_select, toggle_select, toggle_all", 0 },
+		  "rdmsr_counter, rdpmc, wrmsr_counter, wrmsr_select, toggle_select, toggle_all, "
+		  "pmi, first_pmi (up to its handler), no_pmi", 0 },
 		{ "no-pmu", 'p', NULL, 0, "the VM has no PMU", 0 },
 		{ "freeze", 'f', "MODE", 0, "its freeze mode: hybrid, guest or vcpu", 0 },
 		{ }

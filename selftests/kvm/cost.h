@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What something cost, by the emulator's oracle.  Include oracle.h first. */
+#ifndef SELFTESTS_COST_H
+#define SELFTESTS_COST_H
+
+struct cost {
+	int64_t count[NR_EVENTS][NR_MODES];
+};
+
+static inline void read_cost(int msr, struct cost *c)
+{
+	for (int event = 0; event < NR_EVENTS; event++)
+		for (int mode = 0; mode < NR_MODES; mode++)
+			c->count[event][mode] = oracle(msr, event, mode);
+}
+
+static inline void subtract_cost(struct cost *c, const struct cost *other)
+{
+	for (int event = 0; event < NR_EVENTS; event++)
+		for (int mode = 0; mode < NR_MODES; mode++)
+			c->count[event][mode] -= other->count[event][mode];
+}
+
+/* Of two attempts at the same, which one did the host's timer disturb less? */
+static inline bool less_disturbed(const struct cost *a, const struct cost *b)
+{
+	return a->count[CYCLES][HOST_KERNEL] < b->count[CYCLES][HOST_KERNEL];
+}
+
+/* Lines "NAME VALUE": @c's share for each of @times */
+static inline void print_cost(const struct cost *c, unsigned int times)
+{
+	static const struct {
+		const char *name;
+		int event, mode;
+	} figures[] = {
+		{ "exits", EXITS, GUEST_KERNEL },
+		{ "guest_instructions", INSTRUCTIONS, GUEST_KERNEL },
+		{ "guest_cycles", CYCLES, GUEST_KERNEL },
+		{ "vmruns", VMRUN, GUEST_KERNEL },
+		{ "emulated", EMULATED, GUEST_KERNEL },
+		{ "host_instructions", INSTRUCTIONS, HOST_KERNEL },
+		{ "host_cycles", CYCLES, HOST_KERNEL },
+		{ "rdmsr", RDMSR, HOST_KERNEL },
+		{ "wrmsr", WRMSR, HOST_KERNEL },
+		{ "rdpmc", RDPMC, HOST_KERNEL },
+		{ "guest_wrmsr", WRMSR, GUEST_KERNEL },
+		{ "guest_rdmsr", RDMSR, GUEST_KERNEL },
+		{ "guest_rdpmc", RDPMC, GUEST_KERNEL },
+	};
+
+	for (unsigned int i = 0; i < sizeof(figures) / sizeof(*figures); i++)
+		printf("%s %.2f\n", figures[i].name,
+		       (double)c->count[figures[i].event][figures[i].mode] / times);
+}
+
+#endif
