@@ -88,7 +88,11 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		handled = time_before(jiffies, pc->late_nmi);
 		pc->late_nmi = 0;
 	}
-	return handled ? NMI_HANDLED : NMI_DONE;
+	/*
+	 * One NMI for several may be followed by another, which the kernel takes as
+	 * that of the others if it knows of them (default_do_nmi()).
+	 */
+	return handled;
 }
 
 /* After perf's handler. */

@@ -40,8 +40,10 @@ saved=$(lines clocks) was=$(tsc clocks "$(lines clocks)" 1)
 snapshot clocks savevm
 qmp clocks cont >/dev/null
 until_line clocks $((saved + 40))
-snapshot clocks loadvm
+qmp clocks stop >/dev/null
 last=$(lines clocks)
+snapshot clocks loadvm
+qmp clocks cont >/dev/null
 until_line clocks $((last + 2))
 first=$(tsc clocks $((last + 2)) 1)
 within "clocks: the first one went back by" $(($(tsc clocks "$last" 1) - first)) $((apart / 2)) 1000000000

@@ -27,8 +27,8 @@ static inline bool less_disturbed(const struct cost *a, const struct cost *b)
 	return a->count[CYCLES][HOST_KERNEL] < b->count[CYCLES][HOST_KERNEL];
 }
 
-/* Lines "NAME VALUE": @c's share for each of @times */
-static inline void print_cost(const struct cost *c, unsigned int times)
+/* Lines "FIGURE VALUE": @c's share for each of @times.  @what, unless NULL, goes before them. */
+static inline void print_cost(const struct cost *c, unsigned int times, const char *what)
 {
 	static const struct {
 		const char *name;
@@ -44,13 +44,16 @@ static inline void print_cost(const struct cost *c, unsigned int times)
 		{ "rdmsr", RDMSR, HOST_KERNEL },
 		{ "wrmsr", WRMSR, HOST_KERNEL },
 		{ "rdpmc", RDPMC, HOST_KERNEL },
+		{ "host_user_instructions", INSTRUCTIONS, HOST_USER },
+		{ "guest_user_instructions", INSTRUCTIONS, GUEST_USER },
+		{ "user_exits", EXITS, GUEST_USER },
 		{ "guest_wrmsr", WRMSR, GUEST_KERNEL },
 		{ "guest_rdmsr", RDMSR, GUEST_KERNEL },
 		{ "guest_rdpmc", RDPMC, GUEST_KERNEL },
 	};
 
 	for (unsigned int i = 0; i < sizeof(figures) / sizeof(*figures); i++)
-		printf("%s %.2f\n", figures[i].name,
+		printf("%s%s%s %.2f\n", what ? what : "", what ? " " : "", figures[i].name,
 		       (double)c->count[figures[i].event][figures[i].mode] / times);
 }
 

@@ -235,7 +235,7 @@ static void measure(void)
 	none = best(&vm, 0);
 
 	subtract_cost(&many.cost, &none.cost);
-	print_cost(&many.cost, iterations);
+	print_cost(&many.cost, iterations, NULL);
 	for (unsigned int i = 0; i < nr; i++) {
 		int64_t gained = many.counter[i] - none.counter[i];
 
