@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Two counters that overflow shortly after one another, the second while the host
+ * already deals with the first: each is seen, and the host's kernel knows what all of its NMIs
+ * are for.  TAP.
+ */
+#include <sys/klog.h>
+
+#include "guests.h"
+
+#define LOOPS		200
+#define STEP		25
+#define STEPS		400	/* up to the cycles of a VM exit and an NMI */
+
+/* LOOPS times 2 instructions, then an OUT; the NMIs' handler counts them. */
+extern const char spin_start[], spin_end[], note_start[], note_end[];
+asm(".code16\n"
+    "spin_start:\n"
+    "	mov %esi, %edi\n"
+    "1:	dec %edi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "spin_end:\n"
+    "note_start:\n"
+    "	incl 0x2200\n"
+    "	iretw\n"
+    "note_end:\n"
+    ".code64\n");
+
+/* How many NMIs the kernel's log says it didn't know */
+static unsigned int unknown_nmis(void)
+{
+	static char log[1 << 20];
+	int length = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
+	unsigned int n = 0;
+
+	if (length < 0)
+		err(1, "the kernel's log");
+	log[length] = '\0';
+	for (const char *p = log; (p = strstr(p, "NMI received for unknown reason")); p++)
+		n++;
+	return n;
+}
+
+int main(void)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	unsigned int before = unknown_nmis(), lost = 0, wrong = 0;
+	struct pmu pmu = pmu_of(&vm);
+
+	handle_nmis(&vm, 0);
+	memcpy(vm.memory + NMI_HANDLER, note_start, note_end - note_start);
+	for (unsigned int i = 0; i < STEPS; i++) {
+		load_code(&vm, spin_start, spin_end, (struct kvm_regs){ .rsi = LOOPS });
+		*word_at(&vm, SAMPLES) = 0;
+		/* The first in the loop; in freeze mode "hybrid" cycles go on in the host. */
+		put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(LOOPS));
+		put_counter(&vm, pmu, 1, CYCLES | OS | INT | EN, NEG(LOOPS + i * STEP));
+		run_until(&vm, KVM_EXIT_IO);
+		/* Both may have been pending at once. */
+		lost += *word_at(&vm, SAMPLES) < 1 || *word_at(&vm, SAMPLES) > 2;
+		wrong += counter(&vm, pmu, 0) != LOOPS + 1 + 2 * *word_at(&vm, SAMPLES);
+		put_counter(&vm, pmu, 0, 0, 0);
+		put_counter(&vm, pmu, 1, 0, 0);
+	}
+	is(lost, 0, "overflows without an interrupt, of %u", STEPS);
+	is(wrong, 0, "wrong counts");
+	is(unknown_nmis(), before, "NMIs that the host's kernel didn't know");
+	free_vm(&vm);
+	return finish();
+}
