@@ -7,6 +7,7 @@
 # make check       the tests, on emulated machines
 # make check-full  the same, and all of them on each host kernel
 # make bench       measure it beside KVM's own vPMUs
+# make bench-quick only its own VM exits, accesses and PMIs, against what they were
 # make unit        only those that need no machine, in a second
 # make lint        style and static checks
 # make testbed     build the emulated machines ahead of their use
@@ -39,6 +40,9 @@ check-full: prepared
 bench: prepared
 	tools/bench/bench
 
+bench-quick: prepared
+	tools/check bench-quick 6.1-bench-quick 7.2-bench-quick
+
 unit: prepared
 	mkdir -p build/unit
 	$(BED)/chroot -- $(MAKE) -s -C selftests/unit O=$(CURDIR)/build/unit check
@@ -55,6 +59,6 @@ prepared:
 clean-testbed:
 	$(BED)/clean
 
-.PHONY: all clean demo check check-full bench unit lint testbed prepared clean-testbed
+.PHONY: all clean demo check check-full bench bench-quick unit lint testbed prepared clean-testbed
 
 include tools/packaging/install.mk

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From what tools/bench/exits printed: bench/results.json, and docs/benchmarks.md with its plots.
+"""From what tools/bench/exits and guests printed: bench/results.json, and docs/benchmarks.md with its plots.
 
-report.py FILE...: lines "KERNEL PEER OPERATION FIGURE VALUE".
+FILEs have lines "KERNEL PEER OPERATION FIGURE VALUE".
 """
+import argparse
 import json
-import sys
 
 PEERS = {
+    "native": "no VM",
     "none": "no vPMU",
     "perf": "KVM's, on perf events",
     "mediated": "KVM's, mediated",
@@ -28,7 +29,21 @@ MSR_EXITS = {
     "wrmsr": "WRMSR that KVM ignores",
     **ACCESSES,
 }
-COLOURS = {"none": "#999", "perf": "#d95f02", "mediated": "#7570b3",
+# Cycles, and what else they may be: (default, lowest, highest). A world switch, both ways: 1,344 to 1,376 cycles were
+# measured (linux-kernel, December 2020, discussion of "KVM: SVM: use vmsave/vmload for saving/restoring additional
+# host state"). For the others no figure is published that could be taken over: the manuals say that WRMSR is
+# serializing and RDPMC isn't, and microcoded instructions take tens to hundreds of cycles.
+MODEL = {
+    "instruction": (1, 0.25, 2),
+    "exit": (1350, 700, 2000),
+    "rdmsr": (100, 30, 300),
+    "wrmsr": (100, 50, 400),
+    "rdpmc": (40, 15, 100),
+}
+RATES = (400, 1000, 4000, 20000)
+SWITCHES = 2000  # of tools/bench/work: two processes, 1,000 turns each
+TURNS = (1, 2, 4, 8, 16, 32, 64)
+COLOURS = {"native": "#666", "none": "#999", "perf": "#d95f02", "mediated": "#7570b3",
            "hybrid": "#1b9e77", "guest": "#66c2a4", "vcpu": "#b2e2d2"}
 
 
@@ -40,6 +55,115 @@ def read(names):
                 kernel, peer, operation, figure, value = line.split()
                 results.setdefault(kernel, {}).setdefault(peer, {}).setdefault(operation, {})[figure] = float(value)
     return results
+
+
+def cycles(figures, model):
+    return (figures["host_instructions"] * model["instruction"] + figures["exits"] * model["exit"] +
+            sum(figures[f] * model[f] for f in ("rdmsr", "wrmsr", "rdpmc")))
+
+
+def minus(figures, others):
+    return {f: figures[f] - others.get(f, 0) for f in figures}
+
+
+def divided(figures, n):
+    return {f: figures[f] / n for f in figures}
+
+
+def table(head, rows):
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)] + ["| " + " | ".join(r) + " |" for r in rows]
+
+
+def of(peers, operation):
+    """The peers that have it, in their order"""
+    return [p for p in PEERS if operation in peers.get(p, {})]
+
+
+def costs(figures, model):
+    return ["%.0f" % figures["host_instructions"], "%.1f" % figures["exits"],
+            "%.1f / %.1f / %.1f" % (figures["rdmsr"], figures["wrmsr"], figures["rdpmc"]),
+            "%.0f" % cycles(figures, model)]
+
+
+COST_HEAD = ["host instructions", "VM exits", "RDMSR / WRMSR / RDPMC", "cycles by the model"]
+
+
+def pmi(peers, peer):
+    """From an overflow to the handler's first instruction"""
+    return minus(peers[peer]["first_pmi"], peers[peer]["no_pmi"])
+
+
+def pmi_table(peers, model):
+    rows = []
+    for p in of(peers, "pmi"):
+        whole = cycles(peers[p]["pmi"], model) + peers[p]["pmi"]["guest_instructions"]
+        rows.append([PEERS[p]] + costs(pmi(peers, p), model) + ["%.0f" % (1e9 / whole)])
+    return table([""] + COST_HEAD + ["PMIs in 10^9 cycles"], rows)
+
+
+def turn(peers, peer, vms):
+    """What a VM's turn costs more for the counters"""
+    operation = "turns-%d" % vms
+    return minus(peers[peer][operation], peers["none"][operation])
+
+
+def turns_table(peers, model):
+    shown = [p for p in of(peers, "turns-2") if p != "none"]
+    rows = [[PEERS[p]] + costs(turn(peers, p, 2), model) + ["%.0f" % turn(peers, p, n)["host_instructions"] for n in TURNS]
+            for p in shown]
+    return table([""] + COST_HEAD + ["%d VM%s" % (n, "s"[:n > 1]) for n in TURNS], rows)
+
+
+def context_switch(peers, peer):
+    return divided(minus(peers[peer]["events-4"], peers[peer]["events-0"]), SWITCHES)
+
+
+def context_switch_table(peers, model):
+    rows = []
+    for p in of(peers, "events-4"):
+        f = context_switch(peers, p)
+        rows.append([PEERS[p]] + costs(f, model) + ["%.0f" % f["guest_instructions"]])
+    return table([""] + COST_HEAD + ["guest instructions"], rows)
+
+
+def overhead(peers, peer, what, rate):
+    """Per cent"""
+    base = peers[peer]["sample-0"]["ns"]
+    return 100 * (peers[peer]["%s-%d" % (what, rate)]["ns"] / base - 1)
+
+
+def overhead_table(peers):
+    shown = of(peers, "sample-0")
+    rows = []
+    for what, text in (("sample", "one event"), ("multiplex", "12 events, multiplexed")):
+        for rate in RATES:
+            rows.append(["%d, %s" % (rate, text)] +
+                        ["%.2f %% (%d)" % (overhead(peers, p, what, rate), peers[p]["%s-%d" % (what, rate)]["samples"])
+                         for p in shown])
+    return table(["samples per second"] + [PEERS[p] for p in shown], rows)
+
+
+def programs(peers):
+    return [o[len("count-"):] for o in peers["hybrid"] if o.startswith("count-")]
+
+
+def count_error(peers, peer, program, event):
+    """By how much all of a program's count is off; for the mediated vPMU that of user mode, as it hides the guest's registers
+    from the emulator too"""
+    f = peers[peer]["count-" + program]
+    if peer == "mediated":
+        return f[event + "_u"] - peers["hybrid"]["count-" + program][event + "_u"]
+    return f[event + "_u"] + f[event + "_k"] - f["reference_" + event]
+
+
+def accuracy_table(peers):
+    shown = [p for p in of(peers, "count-mix") if p != "native"]
+    rows = []
+    for program in programs(peers):
+        rows.append([program, "%d" % peers["hybrid"]["count-" + program]["reference_instructions"]] +
+                    ["%+d, %+d" % tuple(count_error(peers, p, program, e) for e in ("instructions", "branches"))
+                     for p in shown])
+    return table(["", "instructions"] + [PEERS[p] for p in shown], rows)
 
 
 def accesses(figures):
@@ -72,6 +196,26 @@ def access_table(peers):
     return rows
 
 
+def bars_of_guests(peers):
+    rivals = [p for p in ("perf", "mediated") if p in peers]
+    for what in ("instructions", "branches"):
+        worst = max(abs(count_error(peers, "hybrid", p, what)) for p in programs(peers))
+        yield "%d programs: %s, largest error" % (len(programs(peers)), what), "0", "%d" % worst, worst == 0
+    figure = context_switch(peers, "hybrid")["host_instructions"]
+    best = min(context_switch(peers, p)["host_instructions"] for p in rivals)
+    yield "a guest's context switch: host instructions, against the better of KVM's", "<= 1", \
+        "%.2f" % (figure / best), figure <= best
+    for what, published in (("sample", 4.24), ("multiplex", 7.34)):
+        for rate in RATES[1:]:
+            figure, native = overhead(peers, "hybrid", what, rate), overhead(peers, "native", what, rate)
+            name = "perf record, %s, %d per second" % ("plain" if what == "sample" else "12 events", rate)
+            yield name + ": overhead, against mediated's published", "<= %g %%" % published, "%.2f %%" % figure, \
+                figure <= published
+            yield name + ": overhead, of the native one", "<= 1.5", "%.1f" % (figure / native), figure <= 1.5 * native
+    figure = overhead(peers, "hybrid", "sample", 400)
+    yield "perf record, plain, every 2.5 ms: overhead, against Du et al.'s", "<= 0.44 %", "%.2f %%" % figure, figure <= 0.44
+
+
 def bars(peers):
     """(what, bar, figure, met)"""
     ours, none = peers["hybrid"], peers["none"]
@@ -90,6 +234,19 @@ def bars(peers):
         cheapest = cost(none, "wrmsr" if operation[0] in "wt" else "rdmsr")
         ratio = cost(ours, operation) / cheapest
         yield text + ": of the cheapest trapped access", "<= 1.2", "%.2f" % ratio, ratio <= 1.2
+    rivals = [p for p in ("perf", "mediated") if p in peers]
+    figure = pmi(peers, "hybrid")["host_instructions"]
+    best = min(pmi(peers, p)["host_instructions"] for p in rivals)
+    yield "a PMI, from overflow to handler: host instructions, against the better of KVM's", "< 1", \
+        "%.2f" % (figure / best), figure < best
+    figure, best = (min(sum(turn(peers, p, 2)[f] for f in ("rdmsr", "wrmsr", "rdpmc")) for p in ps)
+                    for ps in (("hybrid",), rivals))
+    yield "a VM's turn of two: accesses to PMU registers, against the better of KVM's", "< 1", \
+        "%.2f" % (figure / best), figure < best
+    few, many = turn(peers, "hybrid", 2)["host_instructions"], turn(peers, "hybrid", 64)["host_instructions"]
+    yield "a VM's turn: 64 VMs against 2, host instructions", "<= 1.01", "%.3f" % (many / few), many <= 1.01 * few
+    if "sample-0" in ours:
+        yield from bars_of_guests(peers)
 
 
 def plot(name, title, values):
@@ -112,11 +269,54 @@ def plot(name, title, values):
         f.write("\n".join(out) + "\n")
 
 
+def read_model():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cost-model", default="", metavar="WHAT=CYCLES,...", help="other costs than these: " +
+                        ", ".join("%s=%g" % (name, MODEL[name][0]) for name in MODEL))
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    args = parser.parse_args()
+    model = {name: MODEL[name][0] for name in MODEL}
+    for setting in filter(None, args.cost_model.split(",")):
+        name, _, value = setting.partition("=")
+        if name not in MODEL:
+            parser.error("no cost '%s'" % name)
+        try:
+            model[name] = float(value)
+        except ValueError:
+            parser.error("'%s' is no number of cycles" % value)
+    return args.files, model
+
+
+def sensitivity(peers, model):
+    """The ratios ours : better of KVM's, by the model, with each cost at its lowest and highest"""
+    rivals = [p for p in ("perf", "mediated") if p in peers]
+    what = {
+        "a VM exit": lambda p: peers[p]["cpuid"],
+        "a PMI": lambda p: pmi(peers, p),
+        "a VM's turn of two": lambda p: turn(peers, p, 2),
+    }
+    if "events-4" in peers["hybrid"]:
+        what["a guest's context switch"] = lambda p: context_switch(peers, p)
+
+    def ratio(figures, m):
+        return cycles(figures("hybrid"), m) / min(cycles(figures(p), m) for p in rivals)
+
+    rows = []
+    for name, figures in what.items():
+        row = [name, "%.2f" % ratio(figures, model)]
+        for cost, (_, low, high) in MODEL.items():
+            row.append("%.2f to %.2f" % tuple(ratio(figures, {**model, cost: v}) for v in (low, high)))
+        rows.append(row)
+    return table(["ours : the better of KVM's"] + ["by the model"] +
+                 ["%s %g to %g" % (cost, low, high) for cost, (_, low, high) in MODEL.items()], rows)
+
+
 def main():
-    results = read(sys.argv[1:])
+    files, model = read_model()
+    results = read(files)
     kernels = sorted(results, key=lambda k: [int(n) for n in k.split(".")])
     with open("bench/results.json", "w", encoding="ascii") as f:
-        json.dump({"exits": results}, f, indent=1, sort_keys=True)
+        json.dump({"cost_model": model, "results": results}, f, indent=1, sort_keys=True)
         f.write("\n")
 
     doc = ["<!-- SPDX-License-Identifier: GPL-2.0-or-later -->",
@@ -125,7 +325,9 @@ def main():
            "`make bench` measures again, writes all figures to `bench/results.json`, and this. Everything runs on an *emulated*",
            "AMD host (`amd-zen4`, six counters, deterministic time, NMI watchdog off); the counts are the emulator's own. They",
            "say how much the host executes, not how long that takes: an instruction is not a WRMSR.", "",
-           "So far this has VM exits and accesses to the PMU's registers only.", "",
+           "Where *cycles* are given, they are of a cost model: " + ", ".join("%s %g" % (n, model[n]) for n in model) + ".",
+           "`tools/bench/report.py` says where its constants come from, takes others (`--cost-model wrmsr=200,rdmsr=80`), and",
+           "the last table tells what that changes.", "",
            "## A VM exit", "",
            "A guest executes CPUID in a loop, while all six counters count. The last column is by how much a counter of",
            "instructions is off for each of them: CPUs of AMD count VMRUN for the guest. (CPUID never retires, but all of them add it.)", ""]
@@ -140,6 +342,35 @@ def main():
             "and pays at every other one.", ""]
     for kernel in kernels:
         doc += ["Linux %s:" % kernel, ""] + access_table(results[kernel]) + [""]
+    doc += ["## An overflow's interrupt", "",
+            "A counter of the same guest overflows in a loop: from there to the first instruction of its NMI handler. The last",
+            "column is of a guest that does nothing but start the counter again and return from the handler.", ""]
+    for kernel in kernels:
+        doc += ["Linux %s:" % kernel, ""] + pmi_table(results[kernel], model) + [""]
+    doc += ["## VMs that take turns", "",
+            "Each executes some instructions, then it is another's turn, all six counters of each counting. What their counters",
+            "cost at each turn, of two VMs; and host instructions for 1 to 64.", ""]
+    for kernel in kernels:
+        doc += ["Linux %s:" % kernel, ""] + turns_table(results[kernel], model) + [""]
+    stock = [k for k in kernels if "sample-0" in results[k].get("hybrid", {})]
+    doc += ["## Context switches in a guest", "",
+            "Of a stock Debian guest: two processes, each with four events of its own; per switch, less the same without events.", ""]
+    for kernel in stock:
+        doc += ["Linux %s:" % kernel, ""] + context_switch_table(results[kernel], model) + [""]
+    doc += ["## `perf record` in a guest", "",
+            "How much longer a computing program of some 280 ms takes, in instructions of guest and host (1 ns each), with the samples",
+            "taken. One event: instructions. Twelve on six counters: six, twice. *No VM* is on the emulated host itself.", ""]
+    for kernel in stock:
+        doc += ["Linux %s:" % kernel, ""] + overhead_table(results[kernel]) + [""]
+    doc += ["## Accuracy", "",
+            "`perf stat` of programs (`selftests/programs/works.c`) in the same guest: by how much instructions and branches are off, user",
+            "and kernel mode together, against the emulator's reference of the same run. The mediated vPMU lets the guest have its",
+            "registers, and the emulator sees them no more than KVM does: its column is user mode only, against kvm_vpmu's count.", ""]
+    for kernel in stock:
+        doc += ["Linux %s:" % kernel, ""] + accuracy_table(results[kernel]) + [""]
+    doc += ["## What the cost model's constants change", ""]
+    for kernel in kernels:
+        doc += ["Linux %s:" % kernel, ""] + sensitivity(results[kernel], model) + [""]
     doc += ["## Bars", "", "| Linux | | bar | | |", "|---|---|---|---|---|"]
     for kernel in kernels:
         doc += ["| %s | %s | %s | %s | %s |" % (kernel, what, bar, figure, "met" if met else "**missed**")
