@@ -127,11 +127,15 @@ GUEST(pmi, OVERFLOW_FROM("-40"));
 GUEST(first_pmi, OVERFLOW_FROM("-40"));
 GUEST(no_pmi, OVERFLOW_FROM("-1000000"));
 
-extern const char iret_start[], iret_end[];
+extern const char iret_start[], iret_end[], fault_start[], fault_end[];
 asm(".code16\n"
     "iret_start:\n"
     "	iretw\n"
     "iret_end:\n"
+    /* The HLT of vm.h's wouldn't end KVM_RUN here. */
+    "fault_start:\n"
+    "	out %al, $0x11\n"
+    "fault_end:\n"
     ".code64\n");
 
 static const struct operation {
@@ -193,6 +197,8 @@ static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
 	prepare_nmis(vm);
 	read_cost(msr, &before);
 	run_until(vm, KVM_EXIT_IO);
+	if (vm->run->io.port != 0x10)
+		errx(1, "the guest has no such register");
 	read_cost(msr, &c->cost);
 	subtract_cost(&c->cost, &before);
 	memcpy(c->counter, vm->memory + TABLE, sizeof(c->counter));
@@ -229,6 +235,7 @@ static void measure(void)
 			err(1, "/dev/kvm-vpmu");
 		IOCTL(device, KVM_VPMU_SET, &s);
 	}
+	memcpy(vm.memory + GP_HANDLER, fault_start, fault_end - fault_start);
 	set_apic(&vm, APIC_SPIV, 0x1ff);
 	set_apic(&vm, APIC_LVTPC, APIC_NMI);
 	many = best(&vm, iterations);
