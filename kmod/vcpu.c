@@ -107,8 +107,10 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 		return -ENOMEM;
 	vv->hot.vcpu = vcpu;
 	vv->hot.slow = vpmu_hw->entry_counts ? 0 : VPMU_SLOW_ALWAYS;
-	for (i = 0; i < VPMU_MAX_COUNTERS; i++)
-		vv->counter[i].slot = vv->counter[i].last = VPMU_NO_SLOT;
+	for (i = 0; i < VPMU_MAX_COUNTERS; i++) {
+		vv->counter[i].slot = VPMU_NO_SLOT;
+		vv->counter[i].last = VPMU_NO_SLOT;
+	}
 	vpmu_refresh(vv);
 
 	mutex_lock(&vpmu_vms_lock);
