@@ -371,8 +371,8 @@ def main():
     doc += ["## Accuracy", "",
             "`perf stat` of programs (`selftests/programs/works.c`) in the same guest: by how much instructions and branches are off, user",
             "and kernel mode together, against the emulator's reference of the same run. The mediated vPMU lets the guest have its",
-            "registers, and the emulator sees them no more than KVM does: its column is user mode only, against kvm_vpmu's count,",
-            "and some 200 of it may be the dynamic linker's, which doesn't do the same in each guest.", ""]
+            "registers, and the emulator sees them no more than KVM does: its column is user mode only, against kvm_vpmu's count, and",
+            "good to some hundreds only, as a program needn't execute exactly the same in two guests.", ""]
     for kernel in stock:
         doc += ["Linux %s:" % kernel, ""] + accuracy_table(results[kernel]) + [""]
     doc += ["## What the cost model's constants change", ""]
