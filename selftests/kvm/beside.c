@@ -28,6 +28,7 @@
 #include <linux/kvm_vpmu.h>
 
 #include "vm.h"
+#include "pin.h"
 #include "oracle.h"
 
 #define MAX_COUNTERS	6
@@ -782,12 +783,8 @@ static void watch(void)
 
 int main(int argc, char **argv)
 {
-	cpu_set_t first;
 
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	if (sched_setaffinity(0, sizeof(first), &first))
-		err(1, "sched_setaffinity");
+	pin(0, 0);
 	msr = open_oracle(0);
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	if (device < 0)

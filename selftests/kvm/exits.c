@@ -14,11 +14,11 @@
  */
 #define _GNU_SOURCE
 #include <argp.h>
-#include <sched.h>
 
 #include <linux/kvm_vpmu.h>
 
 #include "vm.h"
+#include "pin.h"
 #include "oracle.h"
 #include "cost.h"
 
@@ -301,13 +301,9 @@ int main(int argc, char **argv)
 	static const struct argp argp = {
 		options, parse, "[SELECT...]", "What a VM exit costs", NULL, NULL, NULL
 	};
-	cpu_set_t first;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	if (sched_setaffinity(0, sizeof(first), &first))
-		err(1, "sched_setaffinity");
+	pin(0, 0);
 	msr = open_oracle(0);
 	measure();
 	return 0;

@@ -5,11 +5,11 @@
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "guests.h"
+#include "pin.h"
 
 #define SECRET	0x123456789aull
 
@@ -63,17 +63,17 @@ int main(void)
 	struct vm vm = make_vm(true);
 	struct pmu pmu = pmu_of(&vm);
 	int to[2], from[2], status;
-	cpu_set_t first;
 	char byte;
 
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	if (sched_setaffinity(0, sizeof(first), &first) || pipe(to) || pipe(from))
-		err(1, "preparing");
+	pin(0, 0);
+	if (pipe(to) || pipe(from))
+		err(1, "pipe");
 	if (!fork()) {
 		close(to[1]);
 		snoop(to[0], from[1], pmu.nr);
 	}
+	/* So that its end is seen */
+	close(from[1]);
 	transfer(from[0], false, &byte);
 
 	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = 1000 });

@@ -19,6 +19,7 @@
 #include <linux/kvm_vpmu.h>
 
 #include "vm.h"
+#include "pin.h"
 #include "oracle.h"
 #include "trace.h"
 #include "tap.h"
@@ -107,16 +108,6 @@ static struct guest *guests;
 static volatile bool *go;
 static int msr;
 static double khz;
-
-static void pin(pid_t pid, unsigned int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(pid, sizeof(set), &set))
-		err(1, "sched_setaffinity");
-}
 
 static struct kvm_vpmu_vcpu figures(int device, pid_t pid)
 {

@@ -11,9 +11,9 @@
  */
 #define _GNU_SOURCE
 #include <argp.h>
-#include <sched.h>
 
 #include "vm.h"
+#include "pin.h"
 #include "oracle.h"
 #include "cost.h"
 
@@ -49,12 +49,12 @@ static void prepare(struct vm *vm)
 	run_until(vm, KVM_EXIT_IO);
 }
 
-static struct cost run_once(int msr)
+static struct cost run_once(int msr, unsigned int rounds)
 {
 	struct cost before, after;
 
 	read_cost(msr, &before);
-	for (unsigned int round = 0; round < ROUNDS; round++)
+	for (unsigned int round = 0; round < rounds; round++)
 		for (unsigned int i = 0; i < nr_vms; i++)
 			run_until(&vms[i], KVM_EXIT_IO);
 	read_cost(msr, &after);
@@ -62,14 +62,17 @@ static struct cost run_once(int msr)
 	return after;
 }
 
-static struct cost look(int msr)
+/* The run in which the host did least. */
+static struct cost best(int msr, unsigned int rounds)
 {
-	struct cost before, after;
+	struct cost min = run_once(msr, rounds), c;
 
-	read_cost(msr, &before);
-	read_cost(msr, &after);
-	subtract_cost(&after, &before);
-	return after;
+	for (unsigned int i = 0; i < RUNS; i++) {
+		c = run_once(msr, rounds);
+		if (less_disturbed(&c, &min))
+			min = c;
+	}
+	return min;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -107,32 +110,18 @@ int main(int argc, char **argv)
 	static const struct argp argp = {
 		options, parse, "[SELECT...]", "What it costs that VMs share a CPU", NULL, NULL, NULL
 	};
-	struct cost least, nothing, cost;
-	cpu_set_t first;
+	struct cost turns, nothing;
 	int msr;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	if (sched_setaffinity(0, sizeof(first), &first))
-		err(1, "sched_setaffinity");
+	pin(0, 0);
 	msr = open_oracle(0);
 	for (unsigned int i = 0; i < nr_vms; i++)
 		prepare(&vms[i]);
-	least = run_once(msr);
-	for (unsigned int i = 0; i < RUNS; i++) {
-		cost = run_once(msr);
-		if (less_disturbed(&cost, &least))
-			least = cost;
-	}
-	/* What looking costs */
-	for (unsigned int i = 0; i < RUNS; i++) {
-		cost = look(msr);
-		if (!i || less_disturbed(&cost, &nothing))
-			nothing = cost;
-	}
-	subtract_cost(&least, &nothing);
-	print_cost(&least, ROUNDS * nr_vms, NULL);
+	turns = best(msr, ROUNDS);
+	nothing = best(msr, 0);
+	subtract_cost(&turns, &nothing);
+	print_cost(&turns, ROUNDS * nr_vms, NULL);
 	for (unsigned int i = 0; i < nr_vms; i++)
 		free_vm(&vms[i]);
 	return 0;

@@ -18,6 +18,7 @@
 
 #include "tap.h"
 #include "vm.h"
+#include "pin.h"
 #include "trace.h"
 
 #define PVCLOCK		0x4000		/* guest's address of struct pvclock */
@@ -148,12 +149,8 @@ static void run(const char *mode, uint32_t tsc)
 
 int main(void)
 {
-	cpu_set_t first;
 
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	if (sched_setaffinity(0, sizeof(first), &first))
-		err(1, "sched_setaffinity");
+	pin(0, 0);
 	start_tracing();
 	run("wall", KVM_VPMU_TSC_WALL);
 	run("vcpu", KVM_VPMU_TSC_VCPU);
