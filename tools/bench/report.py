@@ -43,7 +43,7 @@ MODEL = {
 RATES = (400, 1000, 4000, 20000)
 SWITCHES = 2000  # of tools/bench/work: two processes, 1,000 turns each
 TURNS = (1, 2, 4, 8, 16, 32, 64)
-COLOURS = {"native": "#666", "none": "#999", "perf": "#d95f02", "mediated": "#7570b3",
+COLOURS = {"none": "#999", "perf": "#d95f02", "mediated": "#7570b3",
            "hybrid": "#1b9e77", "guest": "#66c2a4", "vcpu": "#b2e2d2"}
 
 
@@ -117,7 +117,7 @@ def turns_table(peers, model):
     shown = [p for p in of(peers, "turns-2") if p != "none"]
     rows = [[PEERS[p]] + costs(turn(peers, p, 2), model) + ["%.0f" % turn(peers, p, n)["host_instructions"] for n in TURNS]
             for p in shown]
-    return table([""] + COST_HEAD + ["%d VM%s" % (n, "s"[:n > 1]) for n in TURNS], rows)
+    return table([""] + COST_HEAD + ["1 VM"] + ["%d VMs" % n for n in TURNS[1:]], rows)
 
 
 def context_switch(peers, peer):
@@ -184,22 +184,18 @@ def miscounted(figures, mode):
 
 
 def exit_table(peers):
-    rows = ["| | host instructions | RDMSR / WRMSR / RDPMC | instructions counted wrong |", "|---|---|---|---|"]
-    for peer, text in PEERS.items():
-        if peer in of(peers, "cpuid"):
-            f = peers[peer]["cpuid"]
-            rows.append("| %s | %g | %s | %s |" % (text, f["host_instructions"], accesses(f), miscounted(f, peer)))
-    return rows
+    rows = []
+    for p in of(peers, "cpuid"):
+        f = peers[p]["cpuid"]
+        rows.append([PEERS[p], "%g" % f["host_instructions"], accesses(f), miscounted(f, p)])
+    return table(["", "host instructions", "RDMSR / WRMSR / RDPMC", "instructions counted wrong"], rows)
 
 
 def access_table(peers):
     shown = [p for p in of(peers, "rdpmc") if p not in ("guest", "vcpu")]
-    rows = ["| host instructions (VM exits) | " + " | ".join(PEERS[p] for p in shown) + " |",
-            "|---|" + "---|" * len(shown)]
-    for operation, text in MSR_EXITS.items():
-        cells = ["%g (%g)" % (peers[p][operation]["host_instructions"], peers[p][operation]["exits"]) for p in shown]
-        rows.append("| %s | %s |" % (text, " | ".join(cells)))
-    return rows
+    rows = [[text] + ["%g (%g)" % (peers[p][operation]["host_instructions"], peers[p][operation]["exits"]) for p in shown]
+            for operation, text in MSR_EXITS.items()]
+    return table(["host instructions (VM exits)"] + [PEERS[p] for p in shown], rows)
 
 
 def bars_of_guests(peers):
@@ -378,10 +374,9 @@ def main():
     doc += ["## What the cost model's constants change", ""]
     for kernel in kernels:
         doc += ["Linux %s:" % kernel, ""] + sensitivity(results[kernel], model) + [""]
-    doc += ["## Bars", "", "| Linux | | bar | | |", "|---|---|---|---|---|"]
-    for kernel in kernels:
-        doc += ["| %s | %s | %s | %s | %s |" % (kernel, what, bar, figure, "met" if met else "**missed**")
-                for what, bar, figure, met in bars(results[kernel])]
+    rows = [[kernel, what, bar, figure, "met" if met else "**missed**"]
+            for kernel in kernels for what, bar, figure, met in bars(results[kernel])]
+    doc += ["## Bars", ""] + table(["Linux", "", "bar", "", ""], rows)
     with open("docs/benchmarks.md", "w", encoding="ascii") as f:
         f.write("\n".join(doc) + "\n")
 
