@@ -91,7 +91,7 @@ mirror() {
 
 # ---- the steps: title_X what is shown; key_X a hash of what goes in; step_X builds into $1
 
-STEPS='root image qemu vmm unpatched initramfs module checkpatch kselftests pfm4'
+STEPS='root image qemu bochs boot vmm unpatched initramfs module checkpatch kselftests pfm4'
 
 is_step() {
 	[[ " $STEPS " = *" $1 "* ]]
@@ -270,6 +270,104 @@ key_unpatched() {
 	echo "$(key_root) $QEMU_CONFIGURE $QEMU_DEVICES $(declare -f build_qemu)" | key_of
 }
 step_unpatched() { build_qemu "$1"; }
+
+# Of the package only the upstream part is wanted, and mirrors have it even where they miss the rest.
+BOCHS_SOURCE=pool/main/b/bochs/bochs_3.0+dfsg.orig.tar.xz
+BOCHS_SHA256=78f6c73d4a6472d5130a87ab9dc306d02c7c71ed8e25b3a8ef642e2a7acd282b
+BOCHS_CONFIGURE='--with-nogui --enable-cpu-level=6 --enable-x86-64 --enable-smp --enable-vmx=2 --enable-cet
+	--enable-avx --enable-evex --enable-amx --enable-uintr --enable-protection-keys --enable-memtype
+	--enable-repeat-speedups --enable-fast-function-calls --enable-handlers-chaining
+	--enable-trace-linking --disable-large-ramfile --disable-cdrom --disable-readline
+	--disable-docbook --disable-xpm'
+
+bochs_patches() {
+	find "$BED/bochs-patch" -maxdepth 1 -name '*.patch' 2>/dev/null | LC_ALL=C sort || true
+}
+
+title_bochs() { echo "Building the Intel hosts' emulator"; }
+key_bochs() {
+	local patch
+	{
+		echo "$(key_root) $BOCHS_SHA256 $BOCHS_CONFIGURE $(declare -f step_bochs)"
+		bochs_patches | while read -r patch; do
+			echo "${patch##*/}"
+			cat "$patch"
+		done
+	} | key_of
+}
+step_bochs() {
+	local out=$1 build=$1.build mirror patches
+	mirror=$(mirror)
+	mkdir -p "$build/patches" "$CACHE/ccache" "$out"
+	mapfile -t patches < <(bochs_patches)
+	[ ${#patches[@]} -eq 0 ] || cp "${patches[@]}" "$build/patches/"
+	/usr/lib/apt/apt-helper download-file "${mirror%/}/$BOCHS_SOURCE" "$build/source.tar.xz" \
+		"SHA256:$BOCHS_SHA256"
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --rw "$build" /build --rw "$CACHE/ccache" /ccache --rw "$out" /out -- \
+		env CONFIGURE="$BOCHS_CONFIGURE" CCACHE_DIR=/ccache CCACHE_MAXSIZE=1G sh -euc '
+		cd /build
+		mkdir src b
+		tar -xf source.tar.xz -C src --strip-components=1
+		for p in patches/*.patch; do
+			[ -e "$p" ] || continue
+			echo "patch: ${p##*/}"
+			patch -d src -p1 --forward --no-backup-if-mismatch <"$p"
+		done
+		cd b
+		../src/configure CC="ccache gcc" CXX="ccache g++" CXXFLAGS="-O3 -g1" $CONFIGURE
+		make -j"$(nproc)" bochs
+		strip -g -o /out/bochs bochs
+	'
+	rm -rf "$build"
+}
+
+# What Bochs finds in memory and as its VGA BIOS. A kernel's file is its real-mode part, which gets the
+# fields of its header that are the same for all runs, and the rest.
+title_boot() { echo "Making the Intel hosts' boot code"; }
+key_boot() {
+	{
+		echo "$(key_root) $(declare -f step_boot)"
+		cat "$BED/bochs/"*.S
+	} | key_of
+}
+step_boot() {
+	local out=$1
+	mkdir -p "$out"
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --ro "$BED/bochs" /bochs --rw "$out" /out -- sh -euc '
+		for name in rom multiboot; do
+			gcc -m32 -c -o "/tmp/$name.o" "/bochs/$name.S"
+			ld -m elf_i386 -Ttext 0 --oformat binary -o "/out/$name" "/tmp/$name.o"
+		done
+		python3 - <<-"EOF"
+			import glob, struct
+
+			# A ROM is whole blocks, and the sum of its bytes is 0.
+			with open("/out/rom", "rb+") as f:
+			    rom = f.read().ljust(511, b"\0")
+			    f.seek(0)
+			    f.write(rom + bytes([-sum(rom) & 255]))
+
+			# Linux, Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header"
+			for path in glob.glob("/boot/vmlinuz-*"):
+			    with open(path, "rb") as f:
+			        image = f.read()
+			    size = (image[0x1f1] + 1) * 512
+			    setup = bytearray(image[:size])
+			    setup[0x210] = 0xff                            # type_of_loader: unknown
+			    setup[0x211] |= 0x80                           # loadflags: CAN_USE_HEAP
+			    struct.pack_into("<I", setup, 0x218, 0x8000000)  # ramdisk_image
+			    struct.pack_into("<H", setup, 0x224, 0xde00)   # heap_end_ptr
+			    struct.pack_into("<I", setup, 0x228, 0x30000)  # cmd_line_ptr
+			    name = "/out/" + path[len("/boot/vmlinuz-"):]
+			    with open(name + ".setup", "wb") as f:
+			        f.write(setup)
+			    with open(name + ".kernel", "wb") as f:
+			        f.write(image[size:])
+		EOF
+	'
+}
 
 # The full version of the root's kernel for a short one (6.12)
 kernel_version() {

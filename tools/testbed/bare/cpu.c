@@ -295,7 +295,9 @@ static u32 fw_cfg_nb_cpus(void)
 
 	outw(0x510, 5);
 	v = inb(0x511);
-	return v | inb(0x511) << 8;
+	v |= inb(0x511) << 8;
+	/* Not on Bochs: one socket, where CPUID tells. */
+	return v != 0xffff ? v : cpuid(1, 0).d & BIT(28) ? cpuid(1, 0).b >> 16 & 0xff : 1;
 }
 
 static void tsc_wait(u64 ticks)

@@ -37,6 +37,8 @@ __attribute__((format(printf, 1, 2)))
 bool t_begin(const char *fmt, ...);
 void t_end(void);
 void t_skip(const char *why);
+/* pmu.c: why the test of this name isn't for this processor, or NULL */
+const char *t_unfit(const char *name);
 _Noreturn void t_done(void);
 __attribute__((format(printf, 1, 2)))
 _Noreturn void t_bail(const char *fmt, ...);

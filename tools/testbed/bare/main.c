@@ -24,7 +24,7 @@ void main(void)
 	pmu_init();
 	smp_init();
 	print("# %d CPUs, %s, %d counters, %s, oracle %s\n", nr_cpus,
-	      pmu.v2 ? "PerfMonV2" : pmu.core ? "core extension" : "legacy counters only",
+	      pmu.intel ? "architectural" : pmu.v2 ? "PerfMonV2" : pmu.core ? "core extension" : "legacy counters only",
 	      pmu.nr, x2apic ? "x2APIC" : "xAPIC", pmu.oracle ? "there" : "missing");
 
 	if (cmdline_has("steady")) {

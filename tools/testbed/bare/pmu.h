@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The PMU, whichever register set it has: AMD APM vol. 2, "Performance Monitoring Counters".
+ * The PMU, whichever register set it has: AMD APM vol. 2, "Performance Monitoring Counters", or
+ * Intel SDM vol. 3B, "Architectural Performance Monitoring".
  */
 #ifndef BARE_PMU_H
 #define BARE_PMU_H
@@ -11,10 +12,19 @@
 #define MSR_LEGACY_CTR		0xc0010004
 #define MSR_CORE_CTL		0xc0010200	/* and every other one */
 #define MSR_CORE_CTR		0xc0010201
-#define MSR_GLOBAL_STATUS	0xc0000300
-#define MSR_GLOBAL_CTL		0xc0000301
-#define MSR_GLOBAL_CLR		0xc0000302
-#define MSR_GLOBAL_SET		0xc0000303
+#define MSR_GLOBAL_STATUS	(pmu.intel ? 0x38e : 0xc0000300)
+#define MSR_GLOBAL_CTL		(pmu.intel ? 0x38f : 0xc0000301)
+#define MSR_GLOBAL_CLR		(pmu.intel ? 0x390 : 0xc0000302)
+#define MSR_GLOBAL_SET		(pmu.intel ? 0x391 : 0xc0000303)
+
+#define MSR_PMC			0xc1
+#define MSR_PERFEVTSEL		0x186
+#define MSR_FIXED_CTR		0x309
+#define MSR_FIXED_CTR_CTRL	0x38d
+#define MSR_GLOBAL_INUSE	0x392
+#define MSR_A_PMC		0x4c1	/* the same as MSR_PMC, without sign extension */
+#define NR_FIXED		3
+#define FIXED_BITS		(7ull << 32)	/* of the global registers */
 
 #define CTL_USR			BIT(16)
 #define CTL_OS			BIT(17)
@@ -41,14 +51,18 @@
 #define ORACLE_COMPLETED	11
 #define ORACLE_VMEXIT		14
 
-#define EV_TLB_MISS		0x45
-#define EV_CYCLES		0x76
+/*
+ * Event selects, with the unit mask that Intel's need. None there for all branches that are
+ * taken: Intel's leaves out far ones.
+ */
+#define EV_TLB_MISS		(pmu.intel ? pmu.ev_tlb : 0x45)	/* Intel: of loads */
+#define EV_CYCLES		(pmu.intel ? 0x3c : 0x76)
 #define EV_INSN			0xc0
-#define EV_BRANCH		0xc2
-#define EV_MISPREDICT		0xc3
-#define EV_TAKEN		0xc4
-#define EV_INTERRUPT		0xcf
-#define EV_COND			0xd1
+#define EV_BRANCH		(pmu.intel ? 0xc4 : 0xc2)
+#define EV_MISPREDICT		(pmu.intel ? 0xc5 : 0xc3)
+#define EV_TAKEN		(pmu.intel ? 0 : 0xc4)
+#define EV_INTERRUPT		(pmu.intel ? 0x1cb : 0xcf)
+#define EV_COND			(pmu.intel ? pmu.ev_cond : 0xd1)
 
 /* Costs of the cycle model: docs/emulated-pmu.md, "Cost model". */
 #define COST_TLB_MISS	30
@@ -60,12 +74,14 @@
 /* What a sequence counts; the events of the list the project calls "no skid". */
 enum { INSN, BRANCH, TAKEN, COND, NR_EV };
 
-extern const u8 ev_select[NR_EV];
+extern u16 ev_select[NR_EV];	/* 0: there is none */
 extern const char *const ev_name[NR_EV];
 
 struct pmu {
 	int nr;			/* counters */
-	bool core, v2;
+	bool core, v2;		/* v2: there are global registers */
+	int intel;		/* version of architectural performance monitoring */
+	u16 ev_cond, ev_tlb;
 	bool oracle;
 	bool vmrun_counts;	/* x-pmu-vmrun-counts, as the command line says */
 };
@@ -80,13 +96,19 @@ _Noreturn void clocks(void);
 /* Everything off, LVTPC masked, no status left. */
 void pmu_reset(void);
 
+#define for_each_ev(ev) for (int ev = 0; ev < NR_EV; ev++) if (ev_select[ev])
+
 static inline u32 ctl_msr(int n)
 {
+	if (pmu.intel)
+		return MSR_PERFEVTSEL + n;
 	return pmu.core ? MSR_CORE_CTL + 2 * n : MSR_LEGACY_CTL + n;
 }
 
 static inline u32 ctr_msr(int n)
 {
+	if (pmu.intel)
+		return MSR_A_PMC + n;
 	return pmu.core ? MSR_CORE_CTR + 2 * n : MSR_LEGACY_CTR + n;
 }
 
@@ -107,6 +129,7 @@ typedef void (*seq_fn)(void *arg0, void *arg1);
 void measure_run(seq_fn fn, void *arg0, void *arg1, u32 msr, u64 val, u64 flags);
 void measure_user(seq_fn fn, void *arg0, void *arg1, u32 msr, u64 val, u64 flags, u64 rsp);
 extern u8 measure_begin[], measure_end[], user_exit_int[], user_exit_entry[];
+extern u32 rearm_lvt;
 extern u8 nmi_entry[], nmi_rearm_entry[], nmi_skip_entry[];
 extern u8 pmi_rearm_entry[], pmi_rearm_entry_x2[];
 extern u8 syscall_entry[], syscall_kernel_entry[], iretq_entry[];

@@ -68,9 +68,11 @@ long_mode:
 
 	.code64
 start64:
-	xorl %eax, %eax
+	/* for compatibility mode, which looks at them */
+	movl $USER_DS, %eax
 	movl %eax, %ds
 	movl %eax, %es
+	xorl %eax, %eax
 	movl %eax, %fs
 	movl %eax, %gs
 	movl $KERNEL_DS, %eax

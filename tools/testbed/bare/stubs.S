@@ -114,12 +114,19 @@ pmi_entry_x2:
 
 /*
  * As nmi_entry, and while rearm_left isn't 0 the counter starts again from rearm_val. It
- * runs all the time, so the WRMSR and what follows it count: REARM_TAIL instructions.
+ * runs all the time, so the WRMSR and what follows it count: REARM_TAIL instructions. Before that
+ * the LVT entry becomes rearm_lvt, if that isn't 0.
  */
 .macro REARM
 	push %rdx
 	subq $1, %gs:PCPU_REARM_LEFT
 	js 1f
+	mov rearm_lvt, %eax
+	test %eax, %eax
+	jz 2f
+	mov $0xfee00340, %ecx				/* Intel's is masked by now */
+	mov %eax, (%rcx)
+2:
 	mov %gs:PCPU_REARM_MSR, %ecx
 	mov %gs:PCPU_REARM_VAL, %rax
 	mov %rax, %rdx

@@ -23,7 +23,7 @@ static void kernel_seqs(void)
 		if (!t_begin("count/kernel/%s", s->name))
 			continue;
 		wrmsr(MSR_LSTAR, (u64)syscall_kernel_entry);
-		for (int ev = 0; ev < NR_EV; ev++) {
+		for_each_ev(ev) {
 			for (int i = 0; i < REPEAT; i++) {
 				u64 sel = ev_select[ev], want = s->want[ev] + run_extra[ev];
 				int n = (ev + i) % pmu.nr;
@@ -51,7 +51,7 @@ static void user_seqs(void)
 			continue;
 		if (!t_begin("count/user/%s", s->name))
 			continue;
-		for (int ev = 0; ev < NR_EV; ev++) {
+		for_each_ev(ev) {
 			for (int i = 0; i < REPEAT; i++) {
 				u64 sel = ev_select[ev], usr = s->want[ev] + user_usr[ev];
 				int n = (ev + i) % pmu.nr;
@@ -77,7 +77,7 @@ static void traces(void)
 		if (!t_begin("trace/kernel/%s", s->name))
 			continue;
 		check(trace_run(s->fn, buf_a, buf_b), "the trace fits");
-		for (int ev = 0; ev < NR_EV; ev++)
+		for_each_ev(ev)
 			check_eq(trace.nr[ev], s->want[ev] + run_extra[ev], "%s", ev_name[ev]);
 		t_end();
 	}
@@ -87,7 +87,7 @@ static void traces(void)
 		if (!t_begin("trace/user/%s", s->name))
 			continue;
 		check(trace_user(s->fn, buf_a, buf_b), "the trace fits");
-		for (int ev = 0; ev < NR_EV; ev++)
+		for_each_ev(ev)
 			check_eq(trace.nr[ev], s->want[ev] + user_usr[ev], "%s", ev_name[ev]);
 		t_end();
 	}
@@ -279,7 +279,9 @@ static void mode_changes(void)
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
 		if (!t_begin("count/mode_changes/%s", t[i].name))
 			continue;
-		for (int ev = 0; ev < NR_EV; ev++) {
+		/* Compatibility mode looks at ES, and a sequence made it null. */
+		asm volatile("mov %0, %%es" : : "r"(USER_DS));
+		for_each_ev(ev) {
 			u64 usr = t[i].usr[ev] + user_usr[ev], os = t[i].os[ev] + user_os[ev];
 			u64 sel = ev_select[ev];
 

@@ -94,7 +94,7 @@ void cost_int(void *arg0, void *arg1);
 
 static void costs(void)
 {
-	static const struct {
+	const struct {
 		const char *name;
 		seq_fn fn;
 		u64 insns, extra;
@@ -232,7 +232,7 @@ static void tlb(void)
  */
 static void mispredicts(void)
 {
-	static const struct {
+	const struct {
 		const char *name;
 		u64 want;
 	} t[] = {
@@ -295,10 +295,10 @@ static void mispredicts(void)
  * Data caches: 32 KiB and 512 KiB, lines of 64 bytes, 8 ways, LRU, by linear address. Each
  * memory operand is an access, the stack's included.
  */
-#define EV_L1_ACCESS	0x40
-#define EV_L1_MISS	0x41
-#define EV_L1_FILL	0x60	/* the same as the former */
-#define EV_L2_MISS	0x64
+#define EV_L1_ACCESS	(pmu.intel ? 0x83d0 : 0x40)
+#define EV_L1_MISS	(pmu.intel ? 0x0151 : 0x41)
+#define EV_L1_FILL	(pmu.intel ? 0x4f2e : 0x60)	/* the same as the former */
+#define EV_L2_MISS	(pmu.intel ? 0x412e : 0x64)
 /* Memory operands by kind, which the unit mask selects */
 #define EV_LS_DISPATCH	0x29
 #define LS_LOAD		0x100
@@ -389,7 +389,7 @@ static const struct {
 	u64 loads, stores, load_stores;
 } cache_kinds[] = { KINDS(KIND_ROW) };
 
-static const u32 cache_events[] = { EV_L1_ACCESS, EV_L1_MISS, EV_L1_FILL, EV_L2_MISS };
+#define CACHE_EVENTS ((const u32[]){ EV_L1_ACCESS, EV_L1_MISS, EV_L1_FILL, EV_L2_MISS })
 static const u32 dispatch_events[] = {
 	EV_LS_DISPATCH | LS_LOAD, EV_LS_DISPATCH | LS_STORE, EV_LS_DISPATCH | LS_LOAD_STORE,
 	EV_LS_DISPATCH | LS_LOAD | LS_STORE | LS_LOAD_STORE,
@@ -413,7 +413,7 @@ static void check_cache(const char *what, u64 base, u64 stride, u64 n, u64 l1, u
 {
 	u64 got[4];
 
-	cache_count(cache_events, cache_walk, base, n << 32 | stride, got);
+	cache_count(CACHE_EVENTS, cache_walk, base, n << 32 | stride, got);
 	/* RET as well */
 	check_eq(got[L1_ACCESS], n + 1, "%s, %lu lines: accesses", what, n);
 	check_eq(got[L1_MISS], l1, "%s, %lu lines: L1 misses", what, n);
@@ -430,7 +430,7 @@ static void caches(void)
 	if (t_begin("cache/accesses")) {
 		for (size_t k = 0; k < ARRAY_SIZE(cache_kinds); k++) {
 			for (int i = 0; i < 2; i++) {
-				cache_count(cache_events, cache_kinds[k].fn, (u64)buf_a,
+				cache_count(CACHE_EVENTS, cache_kinds[k].fn, (u64)buf_a,
 					    (u64)buf_b, got);
 				check_eq(got[L1_ACCESS], cache_kinds[k].loads +
 					 cache_kinds[k].stores + cache_kinds[k].load_stores + 1,
@@ -458,7 +458,7 @@ static void caches(void)
 
 	if (t_begin("cache/misses")) {
 		/* The stack */
-		cache_count(cache_events, cache_walk, base, 1ull << 32, got);
+		cache_count(CACHE_EVENTS, cache_walk, base, 1ull << 32, got);
 		base += 0x100000;
 		check_cache("cold", base, LINE, 60, 60, 60);
 		check_cache("warm", base, LINE, 60, 0, 0);
@@ -519,7 +519,7 @@ static void modifiers(void)
 		for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 			const struct seq *s = seq_find(names[i]);
 
-			for (int ev = 0; ev < NR_EV; ev++) {
+			for_each_ev(ev) {
 				u64 ctl = ev_select[ev] | CTL_OS, plain = run(ctl, s);
 
 				check_eq(plain, s->want[ev] + (ev == INSN ? RUN_INSNS :
@@ -542,7 +542,7 @@ static void modifiers(void)
 
 			warm_up(s);
 			cyc = run(EV_CYCLES | CTL_OS, s);
-			for (int ev = 0; ev < NR_EV; ev++) {
+			for_each_ev(ev) {
 				u64 ctl = ev_select[ev] | CTL_OS;
 				u64 n = run(ctl, s);
 
@@ -561,7 +561,7 @@ static void modifiers(void)
 	if (t_begin("ctl/edge_and_unit_mask")) {
 		const struct seq *s = seq_find("nested");
 
-		for (int ev = 0; ev < NR_EV; ev++) {
+		for_each_ev(ev) {
 			u64 ctl = ev_select[ev] | CTL_OS, plain = run(ctl, s);
 
 			check(plain >= 34, "%s: %lu", ev_name[ev], plain);
@@ -577,13 +577,15 @@ static void modifiers(void)
 /* Events that don't exist: not those of the document's table, with any bit of 35:32 none. */
 static bool is_event(int sel)
 {
-	switch (sel) {
-	case EV_INSN: case EV_BRANCH: case EV_TAKEN: case EV_COND: case EV_MISPREDICT:
-	case EV_CYCLES: case EV_INTERRUPT: case 0x2c: case EV_TLB_MISS:
-		return true;
-	case EV_LS_DISPATCH: case EV_L1_ACCESS: case EV_L1_MISS: case EV_L1_FILL: case EV_L2_MISS:
-		return true;
-	}
+	const u32 list[] = {
+		EV_INSN, EV_BRANCH, EV_TAKEN, EV_COND, EV_MISPREDICT, EV_CYCLES, EV_INTERRUPT,
+		0x2c, EV_TLB_MISS, EV_LS_DISPATCH, EV_L1_ACCESS, EV_L1_MISS, EV_L1_FILL,
+		EV_L2_MISS,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		if (list[i] == (u32)sel)
+			return true;
 	return false;
 }
 
@@ -684,7 +686,7 @@ static void other_overflows(void)
 
 static void interrupts(void)
 {
-	static const u8 sel[] = { 0xcf, 0x2c };
+	const u16 sel[] = { EV_INTERRUPT, pmu.intel ? EV_INTERRUPT : 0x2c };
 
 	if (!t_begin("interrupts/taken"))
 		return;
@@ -761,10 +763,17 @@ void oracle_probe(void *arg0, void *arg1);
 #define PROBE_INSNS	12
 #define PROBE_BRANCHES	2
 
+/* Intel has no event for all taken branches, and none for all TLB misses. */
+static bool oracle_has(u16 select)
+{
+	return !pmu.intel || (select && select != EV_TLB_MISS);
+}
+
 static void oracle(void)
 {
-	static const struct {
-		u8 select, oracle;
+	const struct {
+		u16 select;
+		u8 oracle;
 	} t[] = {
 		{ EV_INSN, 0 }, { EV_BRANCH, 1 }, { EV_TAKEN, 2 }, { EV_COND, 3 },
 		{ EV_CYCLES, 5 }, { EV_TLB_MISS, 9 }, { EV_MISPREDICT, 4 },
@@ -782,6 +791,8 @@ static void oracle(void)
 			if (s->flags & SEQ_KERNEL)
 				continue;
 			for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+				if (!oracle_has(t[i].select))
+					continue;
 				struct {
 					seq_fn fn;
 					u64 msr;
@@ -809,6 +820,8 @@ static void oracle(void)
 			if (s->flags & SEQ_KERNEL)
 				continue;
 			for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+				if (!oracle_has(t[i].select))
+					continue;
 				u64 before = rdmsr(MSR_ORACLE(t[i].oracle, HOST_USER));
 				u64 n = count_user(1, t[i].select | CTL_USR, s->fn, buf_a, buf_b);
 				u64 after = rdmsr(MSR_ORACLE(t[i].oracle, HOST_USER));

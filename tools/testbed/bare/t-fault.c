@@ -399,7 +399,7 @@ static void synchronous(void)
 		gate_set(14, gate_get(14), 0, 2);
 		if (f->handler && t_begin("fault/user/%s", f->name)) {
 			handlers[f->vec] = f->handler;
-			for (int ev = 0; ev < NR_EV; ev++) {
+			for_each_ev(ev) {
 				f->prepare(false);
 				check_eq(count_user(ev, ev_select[ev] | CTL_USR, f->fn,
 						    (void *)WIN_VA, NULL),
@@ -415,7 +415,7 @@ static void synchronous(void)
 			u64 each[NR_EV] = { f->entry_insns, 1, 1, 0 };
 
 			gate_set(f->vec, f->entry, 0, f->vec == 14 ? 2 : 0);
-			for (int ev = 0; ev < NR_EV; ev++) {
+			for_each_ev(ev) {
 				u64 got;
 
 				f->prepare(false);
@@ -494,7 +494,7 @@ static void breakpoints(void)
 		for (int n = 0; n < 2; n++) {
 			u64 want[NR_EV] = { 1 + 4 * 6, 4, 3, 4 };
 
-			for (int ev = 0; ev < NR_EV; ev++) {
+			for_each_ev(ev) {
 				u64 got;
 
 				faults = 0;
@@ -685,7 +685,7 @@ static void asynchronous(void)
 	}
 
 	if (t_begin("fault/user/timer")) {
-		for (int ev = 0; ev < NR_EV; ev++) {
+		for_each_ev(ev) {
 			u64 irqs = 0;
 
 			for (int try = 0; try < TIMER_TRIES && irqs < 3; try++) {
@@ -704,7 +704,7 @@ static void asynchronous(void)
 
 	if (t_begin("fault/kernel/timer")) {
 		gate_set(VEC_TIMER, gate_get(VEC_PMI), 0, 0);
-		for (int ev = 0; ev < NR_EV; ev++) {
+		for_each_ev(ev) {
 			struct pcpu *p = this_cpu();
 			u64 each = ev == INSN ? pmi_insns(PMI_VECTOR) : ev == COND ? 0 : 1;
 			u64 extra = ev == INSN ? RUN_INSNS : ev == COND ? 0 : RUN_BRANCHES;

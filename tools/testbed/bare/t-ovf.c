@@ -148,7 +148,7 @@ static void sweeps(bool user, enum pmi_mode mode)
 			trace_user(s->fn, buf_a, buf_b);
 		else
 			trace_run(s->fn, buf_a, buf_b);
-		for (int ev = 0; ev < NR_EV; ev++)
+		for_each_ev(ev)
 			sweep(s, ev, mode, user);
 		t_end();
 	}
@@ -164,7 +164,7 @@ void overflow_sweep_user(seq_fn fn, void *arg0, void (*prepare)(bool tracing))
 		check(trace_user(fn, arg0, buf_b), "the trace fits");
 		user_prepare = prepare;
 		user_arg0 = arg0;
-		for (int ev = 0; ev < NR_EV; ev++)
+		for_each_ev(ev)
 			sweep(&s, ev, mode, true);
 		user_prepare = NULL;
 		user_arg0 = NULL;
@@ -296,7 +296,7 @@ extern u8 ovf_calls_1[], ovf_calls_2[], ovf_calls_3[], ovf_calls_4[];
 
 static void through_syscall(void)
 {
-	static const struct {
+	const struct {
 		u64 ctl, n;
 		const void *nmi, *vector;
 	} t[] = {
@@ -651,7 +651,7 @@ static void rearm(bool user, enum pmi_mode mode)
 	gate_set(2, nmi_rearm_entry, 0, 1);
 	gate_set(VEC_PMI, x2apic ? pmi_rearm_entry_x2 : pmi_rearm_entry, 0, 0);
 
-	for (int ev = 0; ev < NR_EV; ev++) {
+	for_each_ev(ev) {
 		u64 sel = ev_select[ev] | CTL_INT | CTL_EN | (user ? CTL_USR : CTL_OS);
 
 		for (u64 n = 1; n * REARM_TURNS <= trace.nr[ev] - (ev != COND); n++) {

@@ -245,7 +245,7 @@ static void rewrite_all(void *arg)
 		timer(false);
 		return;
 	}
-	for (int ev = 0; ev < NR_EV; ev++)
+	for_each_ev(ev)
 		check_eq(count_user(ev, ev_select[ev] | CTL_USR, smp_loop, (void *)turns(cpu),
 				    NULL),
 			 want[ev], "CPU %d, %s", cpu, ev_name[ev]);
@@ -313,7 +313,7 @@ static void guests_all(void *arg)
 
 	svm_enable(true);
 	barrier();
-	for (int ev = 0; ev < NR_EV; ev++) {
+	for_each_ev(ev) {
 		int cpl = (cpu + ev) & 1 ? 3 : 0;
 		u64 got;
 
@@ -385,7 +385,7 @@ static void after_init(void *arg)
 		check_eq(rdmsr(MSR_ORACLE(INSN, 1)), oracle_before, "user instructions by the oracle");
 	pmu_reset();
 	/* And it does count. */
-	for (int ev = 0; ev < NR_EV; ev++) {
+	for_each_ev(ev) {
 		const struct seq *s = seq_find("nested");
 
 		check_eq(count_user(ev, ev_select[ev] | CTL_USR, s->fn, NULL, NULL),

@@ -339,7 +339,7 @@ static void counts(void)
 				continue;
 			for (size_t fi = 0; fi < ARRAY_SIZE(f); fi++) {
 				for (size_t mi = 0; mi < ARRAY_SIZE(m); mi++) {
-					for (int ev = 0; ev < NR_EV; ev++) {
+					for_each_ev(ev) {
 						u64 ctl = ev_select[ev] | f[fi].bits | m[mi].bits;
 						u64 want = 0;
 
@@ -389,7 +389,7 @@ static void svme(void)
 	if (t_begin("svm/filters_without_svme")) {
 		svm_enable(false);
 		for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
-			for (int ev = 0; ev < NR_EV; ev++) {
+			for_each_ev(ev) {
 				check_eq(count_run(ev, ev_select[ev] | CTL_OS | f[i], s->fn, buf_a,
 						   buf_b),
 					 s->want[ev] + (ev == INSN ? RUN_INSNS : ev == COND ? 0 :
@@ -435,7 +435,7 @@ static void guest_mode_changes(void)
 
 	if (!t_begin("svm/mode_changes"))
 		return;
-	for (int ev = 0; ev < NR_EV; ev++) {
+	for_each_ev(ev) {
 		struct seq s = { .name = "user_calls", .fn = user_calls };
 		u64 ctl = ev_select[ev] | CTL_GUEST;
 		u64 want = usr[ev] + guest_extra[ev] + vmruns(ev, 1);
@@ -503,7 +503,7 @@ static void storms(void)
 		for (int cpl = 0; cpl <= (t[i].user ? 3 : 0); cpl += 3) {
 			if (!t_begin("svm/storm/%s/%s", t[i].name, cpl ? "user" : "kernel"))
 				continue;
-			for (int ev = 0; ev < NR_EV; ev++) {
+			for_each_ev(ev) {
 				u64 n = t[i].turns, got, entries = n + 1;
 				/* MOV, and DEC and JNZ, the last not taken */
 				u64 want[NR_EV] = { 1 + 2 * n, n, n - 1, n };
@@ -560,7 +560,7 @@ static void timed_guest(int cpl, bool npt, u64 inj, const u64 *extra)
 {
 	const struct seq *s = seq_find("loop_million");
 
-	for (int ev = 0; ev < NR_EV; ev++) {
+	for_each_ev(ev) {
 		u64 ctl = ev_select[ev] | CTL_GUEST | (cpl ? CTL_USR : CTL_OS);
 		u64 run = MSR_ORACLE(ORACLE_VMRUN, cpl ? 3 : 2);
 		u64 done = MSR_ORACLE(ORACLE_COMPLETED, cpl ? 3 : 2), irqs = 0;
@@ -614,7 +614,7 @@ static void asynchronous(void)
 	/* Not intercepted: the guest takes them by the IDT that it shares with the host. */
 	if (t_begin("svm/timer/not_intercepted")) {
 		gate_set(VEC_TIMER, gate_get(VEC_PMI), 0, 0);
-		for (int ev = 0; ev < NR_EV; ev++) {
+		for_each_ev(ev) {
 			struct pcpu *p = this_cpu();
 			u64 each = ev == INSN ? pmi_insns(PMI_VECTOR) : ev == COND ? 0 : 1;
 			u64 irqs = 0;
@@ -658,7 +658,7 @@ static void pending_at_entry(void)
 		if (!t_begin("svm/pending_at_entry/%s", nmi ? "nmi" : "intr"))
 			continue;
 		for (int cpl = 0; cpl <= 3; cpl += 3) {
-			for (int ev = 0; ev < NR_EV; ev++) {
+			for_each_ev(ev) {
 				u64 got;
 
 				guest_init(cpl, false, seq_find("one")->fn, NULL, NULL);
@@ -805,7 +805,7 @@ static void overflows(void)
 					     cpl ? "user" : "kernel", s->name))
 					continue;
 				trace_run(s->fn, buf_a, buf_b);
-				for (int ev = 0; ev < NR_EV; ev++) {
+				for_each_ev(ev) {
 					guest_trace(ev);
 					check_eq(gt.nr, s->want[ev] + guest_extra[ev] +
 						 vmruns(ev, 1), "%s in all", ev_name[ev]);
@@ -1113,7 +1113,7 @@ static void int_exits(void)
 	if (!t_begin("svm/int_delivery_exits"))
 		return;
 	for (int mode = 0; mode < 2; mode++) {
-		for (int ev = 0; ev < NR_EV; ev++) {
+		for_each_ev(ev) {
 			struct vmcb *v;
 
 			guest_init(3, true, int_code, NULL, NULL);
@@ -1146,7 +1146,7 @@ static void invalid_vmrun(void)
 {
 	if (!t_begin("svm/vmrun_fails"))
 		return;
-	for (int ev = 0; ev < NR_EV; ev++) {
+	for_each_ev(ev) {
 		static const u64 host[NR_EV] = {
 			RUN_INSNS + SHOT_INSNS, RUN_BRANCHES, RUN_BRANCHES, 0
 		};
@@ -1384,7 +1384,7 @@ static void next_rip(void)
 		return;
 	memset(iopm, 0xff, sizeof(iopm));
 	memset(msrpm, 0xff, sizeof(msrpm));
-	for (int ev = 0; ev < NR_EV; ev++) {
+	for_each_ev(ev) {
 		guest_init(0, ev & 1, nrip_code, buf_a, buf_b);
 		v->intercept1 = ~0u;
 		v->intercept2 = ~0u;
@@ -1462,7 +1462,7 @@ static void fault_exits(void)
 	if (!t_begin("svm/next_rip/faults"))
 		return;
 	win_unmap(0);
-	for (int ev = 0; ev < NR_EV; ev++) {
+	for_each_ev(ev) {
 		guest_init(0, false, nrip_faults, NULL, NULL);
 		v->exceptions = BIT(6) | BIT(14) | BIT(0) | BIT(13);
 		this_guest()->regs.rbp = 0;
@@ -1506,7 +1506,7 @@ static void nested_faults(void)
 	if (!t_begin("svm/nested_page_fault"))
 		return;
 	for (int cpl = 0; cpl <= 3; cpl += 3) {
-		for (int ev = 0; ev < NR_EV; ev++) {
+		for_each_ev(ev) {
 			u32 oracle = MSR_ORACLE(ORACLE_COMPLETED, cpl ? 3 : 2);
 			u64 got, done = pmu.oracle ? rdmsr(oracle) : 0;
 

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Registers of Intel's architectural performance monitoring: SDM vol. 3B, chapter "Performance
+ * Monitoring".
+ */
+#include "pmu.h"
+
+#define MSR_DEBUGCTL		0x1d9
+#define FREEZE_ON_PMI		BIT(12)
+#define STATUS_CTR_FRZ		BIT(59)
+#define MSR_PERF_CAPABILITIES	0x345
+#define MSR_MISC_ENABLE		0x1a0
+#define GP			0xd
+
+static void refused(u32 msr, u64 v, const char *what)
+{
+	check_eq(wrmsr_safe(msr, v), GP, "%s: WRMSR of %lx to %x", what, v, msr);
+}
+
+static void ids(void)
+{
+	struct cpuid l = cpuid(10, 0);
+
+	if (!t_begin("intel/cpuid"))
+		return;
+	check_eq(l.a >> 16 & 0xff, 48, "width");
+	check_eq(l.a >> 24, 7, "length of EBX");
+	check_eq(l.b, 0, "events not available");
+	check_eq(l.d & 0x1fff, 48 << 5 | NR_FIXED, "fixed counters");
+	check_eq(l.c, pmu.intel >= 5 ? 7 : 0, "bitmap of fixed counters");
+	check_eq(l.d >> 15 & 1, pmu.intel >= 5, "AnyThread deprecation");
+	check_eq(cpuid(1, 0).c & (BIT(15) | BIT(2)), BIT(15), "PDCM, DTES64");
+	check_eq(cpuid(1, 0).d & BIT(21), 0, "DS");
+	check_eq(rdmsr(MSR_PERF_CAPABILITIES), BIT(13), "PERF_CAPABILITIES");
+	refused(MSR_PERF_CAPABILITIES, BIT(13), "PERF_CAPABILITIES");
+	check_eq(rdmsr(MSR_MISC_ENABLE) & 0x1880, 0x1880, "MISC_ENABLE");
+	t_end();
+}
+
+static void reserved(void)
+{
+	bool any = pmu.intel == 3 || pmu.intel == 4;
+	u64 v;
+
+	if (!t_begin("intel/reserved"))
+		return;
+	for (int i = 0; i < pmu.nr; i++) {
+		for (int bit = 0; bit < 64; bit++) {
+			bool ok = bit < 32 && (bit != 21 || any);
+
+			check_eq(wrmsr_safe(ctl_msr(i), BIT(bit)), ok ? NO_FAULT : GP,
+				 "PERFEVTSEL%d bit %d", i, bit);
+			if (ok)
+				check_eq(rdmsr(ctl_msr(i)), bit == 19 ? 0 : BIT(bit),
+					 "PERFEVTSEL%d bit %d", i, bit);
+		}
+		wrmsr(ctl_msr(i), 0);
+		refused(MSR_A_PMC + i, BIT(48), "full width");
+		wrmsr(MSR_PMC + i, 0xffff12345678);
+		check_eq(rdmsr(MSR_A_PMC + i), 0x12345678, "PMC%d", i);
+		wrmsr(MSR_PMC + i, 0x80000001);
+		check_eq(rdmsr(MSR_PMC + i), 0xffff80000001, "PMC%d, sign", i);
+		wrmsr(MSR_A_PMC + i, 0x812345678901);
+		check_eq(rdmsr(MSR_PMC + i), 0x812345678901, "A_PMC%d", i);
+	}
+	for (int i = pmu.nr; i < 8; i++) {
+		check_eq(rdmsr_safe(MSR_PMC + i, &v), GP, "PMC%d", i);
+		check_eq(rdmsr_safe(MSR_A_PMC + i, &v), GP, "A_PMC%d", i);
+		check_eq(rdmsr_safe(MSR_PERFEVTSEL + i, &v), GP, "PERFEVTSEL%d", i);
+	}
+	for (int bit = 0; bit < 64; bit++) {
+		bool ctr = bit < pmu.nr || (bit >= 32 && bit < 32 + NR_FIXED);
+		bool clr = ctr || bit >= 62 || (bit == 61 && pmu.intel >= 3) ||
+			   (bit >= 58 && bit <= 60 && pmu.intel >= 4);
+		bool fixed = bit < 4 * NR_FIXED && (bit % 4 != 2 || any);
+
+		check_eq(wrmsr_safe(MSR_GLOBAL_CTL, BIT(bit)), ctr ? NO_FAULT : GP,
+			 "GLOBAL_CTRL bit %d", bit);
+		check_eq(wrmsr_safe(MSR_GLOBAL_CLR, BIT(bit)), clr ? NO_FAULT : GP,
+			 "GLOBAL_STATUS_RESET bit %d", bit);
+		check_eq(wrmsr_safe(MSR_GLOBAL_SET, BIT(bit)),
+			 clr && bit != 63 && pmu.intel >= 4 ? NO_FAULT : GP,
+			 "GLOBAL_STATUS_SET bit %d", bit);
+		check_eq(wrmsr_safe(MSR_FIXED_CTR_CTRL, BIT(bit)), fixed ? NO_FAULT : GP,
+			 "FIXED_CTR_CTRL bit %d", bit);
+	}
+	wrmsr(MSR_FIXED_CTR_CTRL, 0);
+	refused(MSR_GLOBAL_STATUS, 0, "read only");
+	refused(MSR_GLOBAL_INUSE, 0, "read only");
+	refused(MSR_FIXED_CTR, BIT(48), "fixed counter");
+	if (pmu.intel >= 4) {
+		check_eq(rdmsr(MSR_GLOBAL_STATUS) & (BIT(58) | BIT(59) | BIT(62)),
+			 BIT(58) | BIT(59) | BIT(62), "status set by software");
+		wrmsr(MSR_GLOBAL_CLR, rdmsr(MSR_GLOBAL_STATUS));
+		wrmsr(ctl_msr(1), EV_INSN | CTL_INT);
+		wrmsr(MSR_FIXED_CTR_CTRL, 0x30);
+		check_eq(rdmsr(MSR_GLOBAL_INUSE), BIT(1) | BIT(33) | BIT(63), "in use");
+	} else {
+		check_eq(rdmsr_safe(MSR_GLOBAL_INUSE, &v), GP, "GLOBAL_INUSE");
+		check_eq(rdmsr_safe(MSR_GLOBAL_SET, &v), GP, "GLOBAL_STATUS_SET");
+	}
+	check_eq(rdmsr(MSR_GLOBAL_STATUS), 0, "status");
+	t_end();
+}
+
+static void rdpmc(void)
+{
+	u64 v;
+
+	if (!t_begin("intel/rdpmc"))
+		return;
+	for (u32 i = 0; i < 20; i++) {
+		u64 want = 0x800000000000 + i;
+
+		if (i < (u32)pmu.nr)
+			wrmsr(ctr_msr(i), want);
+		check_eq(rdpmc_safe(i, &v), i < (u32)pmu.nr ? NO_FAULT : GP, "index %u", i);
+		if (i < (u32)pmu.nr)
+			check_eq(v, want, "index %u", i);
+		if (i < NR_FIXED)
+			wrmsr(MSR_FIXED_CTR + i, want);
+		check_eq(rdpmc_safe(BIT(30) + i, &v), i < NR_FIXED ? NO_FAULT : GP, "fixed %u", i);
+		if (i < NR_FIXED)
+			check_eq(v, want, "fixed %u", i);
+	}
+	check_eq(rdpmc_safe(BIT(29), &v), GP, "metrics");
+	check_eq(rdpmc_safe(BIT(31), &v), GP, "bit 31");
+	t_end();
+}
+
+/* Fixed counters: measure_run() switches them by GLOBAL_CTRL. */
+static void fixed(void)
+{
+	if (!t_begin("intel/fixed"))
+		return;
+	for_each_seq(s) {
+		if (s->flags & SEQ_IF)
+			continue;
+		for (int mode = 0; mode < 4; mode++) {
+			u64 want = mode & 1 ? s->want[INSN] + RUN_INSNS : 0;
+
+			wrmsr(MSR_LSTAR, (u64)syscall_kernel_entry);
+			wrmsr(MSR_GLOBAL_CTL, 0);
+			for (int i = 0; i < NR_FIXED; i++)
+				wrmsr(MSR_FIXED_CTR + i, 0);
+			wrmsr(MSR_FIXED_CTR_CTRL, mode * 0x111);
+			measure_run(s->fn, buf_a, buf_b, MSR_GLOBAL_CTL, FIXED_BITS, FLAGS_OFF);
+			check_eq(rdmsr(MSR_FIXED_CTR), want, "%s, mode %d", s->name, mode);
+			check(rdmsr(MSR_FIXED_CTR + 1) >= want, "%s: cycles", s->name);
+			check_eq(rdmsr(MSR_FIXED_CTR + 2), rdmsr(MSR_FIXED_CTR + 1), "%s: ref",
+				 s->name);
+			wrmsr(MSR_LSTAR, (u64)syscall_entry);
+		}
+	}
+	t_end();
+}
+
+/* Every overflow of the fixed counter of instructions: an NMI at its place, the entry masked. */
+static void fixed_overflow(void)
+{
+	const struct seq *s = seq_find("nested");
+	u64 total = s->want[INSN] + RUN_INSNS;
+
+	if (!t_begin("intel/fixed_overflow"))
+		return;
+	trace_run(s->fn, buf_a, buf_b);
+	for (u64 n = 1; n <= total; n++) {
+		u64 count;
+
+		pmi_start(PMI_NMI);
+		wrmsr(MSR_GLOBAL_CTL, 0);
+		wrmsr(MSR_FIXED_CTR, NEG(n));
+		wrmsr(MSR_FIXED_CTR_CTRL, 0x9);
+		measure_run(s->fn, buf_a, buf_b, MSR_GLOBAL_CTL, BIT(32), FLAGS_OFF);
+		check_eq(rdmsr(MSR_GLOBAL_STATUS), BIT(32), "N %lu: status", n);
+		check_eq(apic_read(APIC_LVTPC), APIC_DM_NMI | APIC_MASKED, "N %lu: LVT", n);
+		wrmsr(MSR_FIXED_CTR_CTRL, 0);
+		count = pmi_stop();
+		check_eq(count, 1, "N %lu: interrupts", n);
+		check_eq(this_cpu()->pmi_rip[0], trace.next[INSN][n - 1], "N %lu: RIP", n);
+		check_eq(rdmsr(MSR_FIXED_CTR), total - n + NMI_INSNS, "N %lu: counter", n);
+		wrmsr(MSR_GLOBAL_CLR, FIXED_BITS);
+	}
+	t_end();
+}
+
+/* "Freezing LBR and Performance Counters on PMI": nothing counts behind the overflow. */
+static void freeze(void)
+{
+	const struct seq *s = seq_find("nested");
+	u64 total = s->want[INSN] + RUN_INSNS;
+
+	if (!t_begin("intel/freeze_on_pmi"))
+		return;
+	for (u64 n = 1; n <= total; n++) {
+		pmi_start(PMI_NMI);
+		wrmsr(MSR_GLOBAL_CTL, 3);
+		wrmsr(ctr_msr(0), NEG(n));
+		wrmsr(ctr_msr(1), 0);
+		wrmsr(ctl_msr(1), EV_BRANCH | CTL_OS | CTL_EN);
+		wrmsr(MSR_DEBUGCTL, FREEZE_ON_PMI);
+		measure_run(s->fn, buf_a, buf_b, ctl_msr(0), EV_INSN | CTL_OS | CTL_INT | CTL_EN,
+			    FLAGS_OFF);
+		wrmsr(MSR_DEBUGCTL, 0);
+		check_eq(rdmsr(ctr_msr(0)), 0, "N %lu: counter", n);
+		check_eq(rdmsr(MSR_GLOBAL_CTL), pmu.intel >= 4 ? 3 : 0, "N %lu: control", n);
+		check_eq(rdmsr(MSR_GLOBAL_STATUS), pmu.intel >= 4 ? STATUS_CTR_FRZ | 1 : 1,
+			 "N %lu: status", n);
+		check_eq(pmi_stop(), 1, "N %lu: interrupts", n);
+		if (pmu.intel >= 4)
+			wrmsr(MSR_GLOBAL_CLR, STATUS_CTR_FRZ);
+		wrmsr(ctl_msr(1), 0);
+	}
+	t_end();
+}
+
+static void branches(void)
+{
+	const struct seq *s = seq_find("loop_insn");
+	bool old = pmu.ev_cond == 0x1c4;
+	const struct {
+		u64 umask, want;
+	} t[] = {
+		{ 0x10, s->want[COND] - s->want[TAKEN] },
+		{ 0x20, s->want[TAKEN] + RUN_BRANCHES },
+		{ 0x02, 1 }, { 0x08, 1 }, { 0x40, 0 },
+		{ 0x01, old ? s->want[COND] : s->want[TAKEN] },
+		{ 0x11, old ? 0 : s->want[COND] },
+	};
+
+	if (!t_begin("intel/branches"))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
+		check_eq(count_run(0, EV_BRANCH | t[i].umask << 8 | CTL_OS, s->fn, buf_a, buf_b),
+			 t[i].want, "unit mask %lx", t[i].umask);
+	t_end();
+}
+
+TESTS(intel_tests)
+{
+	if (!pmu.intel)
+		return;
+	ids();
+	reserved();
+	pmu_reset();
+	rdpmc();
+	pmu_reset();
+	fixed();
+	pmu_reset();
+	fixed_overflow();
+	pmu_reset();
+	freeze();
+	pmu_reset();
+	branches();
+}
