@@ -21,7 +21,7 @@ u64 access_denied(struct vpmu_vcpu *vv)
 	if (!compat_event_filter(vv->hot.vcpu))
 		return 0;
 	for (i = 0; i < vv->guest.nr; i++)
-		if (!compat_event_allowed(vv->hot.vcpu, vv->guest.select[i]))
+		if (!compat_event_allowed(vv->hot.vcpu, &vv->guest, i))
 			denied |= BIT_ULL(i);
 	return denied;
 }
@@ -55,7 +55,14 @@ static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 		*data = vv->guest.select[reg.index];
 		return 0;
 	case GUEST_REG_COUNTER:
+	case GUEST_REG_COUNTER_LOW:
 		*data = read_counter(vv, reg.index);
+		return 0;
+	case GUEST_REG_FIXED_CONTROL:
+		*data = vv->guest.fixed_control;
+		return 0;
+	case GUEST_REG_IN_USE:
+		*data = guest_in_use(&vv->guest);
 		return 0;
 	case GUEST_REG_STATUS:
 		*data = read_status(vv);
@@ -85,18 +92,21 @@ int access_read(struct vpmu_vcpu *vv, struct msr_data *msr)
 int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
 {
 	const struct kvm_vcpu *vcpu = vv->hot.vcpu;
+	int i;
 
 	/*
-	 * SVM checks this before the intercept (APM vol. 2, "Instruction
-	 * Intercepts"), the emulator doesn't.
+	 * Hardware checks this before the intercept (APM vol. 2, "Instruction
+	 * Intercepts"; SDM vol. 3, "Relative Priority of Faults and VM Exits"), the
+	 * emulator doesn't.
 	 */
 	if (!(vcpu->arch.cr4 & X86_CR4_PCE) && (vcpu->arch.cr0 & X86_CR0_PE) &&
 	    compat_get_cpl(vv->hot.vcpu))
 		return 1;
-	if (!guest_rdpmc_valid(&vv->guest, index))
+	i = vv->guest.ops->by_rdpmc(&vv->guest, index);
+	if (i < 0)
 		return 1;
 	vv->stats.rdpmcs++;
-	*data = read_counter(vv, index);
+	*data = read_counter(vv, i);
 	return 0;
 }
 
@@ -118,20 +128,30 @@ static void write_select(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 {
 	unsigned long flags;
 
-	data = guest_select_bits(data);
 	if (data == vv->guest.select[i])
 		return;
 
 	local_irq_save(flags);
 	switch_stop(vv, i);
 	vv->guest.select[i] = data;
-	if (compat_event_allowed(vv->hot.vcpu, data))
+	if (compat_event_allowed(vv->hot.vcpu, &vv->guest, i))
 		vv->denied &= ~BIT_ULL(i);
 	else
 		vv->denied |= BIT_ULL(i);
 	if (guest_counting(&vv->guest, i))
 		switch_start(vv, i, emulating);
 	local_irq_restore(flags);
+}
+
+/* The selects of all fixed counters at once */
+static void write_fixed_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
+{
+	unsigned int i;
+
+	vv->guest.fixed_control = data;
+	for (i = vv->guest.general; i < vv->guest.nr; i++)
+		write_select(vv, i, guest_fixed_select(data, i - vv->guest.general),
+			     emulating);
 }
 
 static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
@@ -144,7 +164,7 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 	vv->guest.control = data & guest_counter_mask(&vv->guest);
 	changes ^= vv->guest.control;
 	for (i = 0; i < vv->guest.nr; i++) {
-		if (!(changes & BIT_ULL(i)))
+		if (!(changes & guest_bit(&vv->guest, i)))
 			continue;
 		if (guest_counting(&vv->guest, i))
 			switch_start(vv, i, emulating);
@@ -154,41 +174,51 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 	local_irq_restore(flags);
 }
 
-/*
- * AMD CPUs ignore writes to reserved bits and to read-only registers (PPR for
- * family 19h, "Core Performance Monitor Counters").
- */
 int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
-	struct guest_reg reg = guest_decode(&vv->guest, msr->index);
+	struct guest_pmu *guest = &vv->guest;
+	struct guest_reg reg = guest_decode(guest, msr->index);
 	bool host_initiated = msr->host_initiated;
 	u64 data = msr->data;
 
 	vv->stats.writes++;
 	trace_vpmu_msr(vv, true, host_initiated, msr->index, data);
+	if (guest->ops->reserved && (data & guest->ops->reserved(guest, reg.kind)))
+		return 1;
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
-		write_select(vv, reg.index, data, !host_initiated);
+		write_select(vv, reg.index, guest->ops->select_bits(data), !host_initiated);
 		return 0;
+	case GUEST_REG_COUNTER_LOW:
+		/* Userspace restores whole counters by this, too. */
+		if (!host_initiated)
+			data = (s64)(s32)data;
+		fallthrough;
 	case GUEST_REG_COUNTER:
 		write_counter(vv, reg.index, data, !host_initiated);
+		return 0;
+	case GUEST_REG_FIXED_CONTROL:
+		write_fixed_control(vv, data, !host_initiated);
 		return 0;
 	case GUEST_REG_CONTROL:
 		write_control(vv, data, !host_initiated);
 		return 0;
 	case GUEST_REG_STATUS:
-		if (host_initiated)
-			vv->guest.status = data & guest_counter_mask(&vv->guest);
+		if (!host_initiated)
+			return guest->ops->read_only_faults;
+		guest->status = data & guest_counter_mask(guest);
 		return 0;
+	case GUEST_REG_IN_USE:
+		return !host_initiated;
 	case GUEST_REG_STATUS_CLEAR:
 		read_status(vv);
 		/* Userspace that restores all registers must not undo STATUS. */
 		if (!host_initiated)
-			vv->guest.status &= ~data;
+			guest->status &= ~data;
 		return 0;
 	case GUEST_REG_STATUS_SET:
 		if (!host_initiated)
-			vv->guest.status |= data & guest_counter_mask(&vv->guest);
+			guest->status |= data & guest_counter_mask(guest);
 		return 0;
 	case GUEST_REG_NONE:
 		break;

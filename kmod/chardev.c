@@ -236,15 +236,17 @@ static void describe_counter(const struct vpmu_vcpu *vv, unsigned int i,
 		out->flags |= KVM_VPMU_COUNTER_BORROWS;
 }
 
-static u32 registers(enum guest_set set)
+static u32 registers(const struct guest_pmu *guest)
 {
-	switch (set) {
+	switch (guest->set) {
 	case GUEST_AMD_LEGACY:
 		return KVM_VPMU_REGISTERS_AMD_LEGACY;
 	case GUEST_AMD_CORE:
 		return KVM_VPMU_REGISTERS_AMD_CORE;
 	case GUEST_AMD_V2:
 		return KVM_VPMU_REGISTERS_AMD_V2;
+	case GUEST_INTEL:
+		return KVM_VPMU_REGISTERS_INTEL + guest->version;
 	case GUEST_NONE:
 		break;
 	}
@@ -261,7 +263,7 @@ static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 		smp_call_function_single(cpu, refresh, vv, true);
 
 	out->vcpu_id = vv->hot.vcpu->vcpu_id;
-	out->registers = registers(vv->guest.set);
+	out->registers = registers(&vv->guest);
 	out->counters = vv->guest.nr;
 	out->exits = vv->hot.vcpu->stat.exits;
 	out->emulated = vv->hot.emulated;

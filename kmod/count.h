@@ -23,12 +23,12 @@
 
 #include "types.h"
 
-/* Width of AMD's counters (APM vol. 2, "Performance Counter MSRs"). */
+/* Width of AMD's counters (APM vol. 2, "Performance Counter MSRs"), and of Intel's today. */
 #define VPMU_COUNTER_BITS	48
 #define VPMU_COUNTER_MASK	(BIT_ULL(VPMU_COUNTER_BITS) - 1)
 
-/* The most counters that any supported PMU has. */
-#define VPMU_MAX_COUNTERS	6
+/* The most counters that any supported PMU has: 8 general and 3 fixed ones, and one to spare */
+#define VPMU_MAX_COUNTERS	12
 
 /* How VM entries and emulation touch an event. */
 enum vpmu_class {
@@ -62,10 +62,9 @@ struct vpmu_tally {
  * @filter: mask of VPMU_IN_KERNEL and VPMU_IN_USER
  * @hw: the physical counter at the last synchronization
  * @surplus: the tally for @class then, in @filter
- * @ahead: physical minus guest value then; never positive right after
- *	arming, and made so that it is never negative once the guest runs:
- *	a physical counter that lags would overflow too late, one that leads
- *	only causes an NMI that is found to be early
+ * @ahead: physical minus guest value then; made so that it is never negative
+ *	once the guest runs: a physical counter that lags would overflow too late,
+ *	one that leads only causes an NMI that is found to be early
  */
 struct vpmu_count {
 	enum vpmu_class class;
@@ -108,7 +107,7 @@ static inline s64 vpmu_count_surplus(const struct vpmu_count *c,
  * @value: the guest's value
  * @bias: how many events the physical counter is about to see that the
  *	guest isn't (the next VM entry), less those that the guest is about to
- *	be given in software (the instruction being emulated)
+ *	be given in software (the instruction being emulated), or may be
  *
  * Return: what to write to the physical counter.
  */
@@ -119,7 +118,7 @@ static inline u64 vpmu_count_arm(struct vpmu_count *c, const struct vpmu_tally *
 	 * Not below 0, which would be just before the top.  The physical
 	 * counter is ahead then, and that is harmless so far from overflow.
 	 */
-	if (value < (u64)bias)
+	if (bias > 0 && value < (u64)bias)
 		bias = 0;
 	c->ahead = -bias;
 	c->surplus = vpmu_count_surplus(c, t);
@@ -150,15 +149,17 @@ static inline s64 vpmu_count_sync(struct vpmu_count *c, const struct vpmu_tally 
 }
 
 /**
- * vpmu_count_lags() - would the physical counter overflow too late?
+ * vpmu_count_headroom() - by how much is the physical counter ahead of the guest's?
  * @c: the counter
  * @t: the vCPU's tally
  * @next_entry: what the coming VM entry will add to the physical counter
+ *
+ * Return: as many events; negative: it would overflow too late.
  */
-static inline bool vpmu_count_lags(const struct vpmu_count *c,
-				   const struct vpmu_tally *t, int next_entry)
+static inline s64 vpmu_count_headroom(const struct vpmu_count *c,
+				      const struct vpmu_tally *t, int next_entry)
 {
-	return c->ahead + vpmu_count_surplus(c, t) - c->surplus + next_entry < 0;
+	return c->ahead + vpmu_count_surplus(c, t) - c->surplus + next_entry;
 }
 
 /**

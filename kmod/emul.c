@@ -7,6 +7,9 @@
  * tallied, and it even overflows at this instruction, if the guest's counter
  * does.  So such an instruction is only noted (vpmu_hot.owed), by stubs.S, and
  * the entry finds that note.
+ *
+ * Where they don't, it lets the physical counter fall behind, by one of the events that
+ * it was made to run ahead (vpmu_hot.slack): a note is enough as long as there are some left.
  */
 #include "compat/compat.h"
 #include "vpmu.h"
@@ -50,8 +53,10 @@ void emul_settle_owed(struct vpmu_vcpu *vv)
 	u32 owed = vv->hot.owed;
 
 	vv->hot.owed = 0;
-	vv->armed_level = vcpu_level(vv);
-	vv->hot.slow |= VPMU_SLOW_ARMED;
+	if (vpmu_hw->entry_counts) {
+		vv->armed_level = vcpu_level(vv);
+		vv->hot.slow |= VPMU_SLOW_ARMED;
+	}
 	if (owed & BIT(VPMU_INSTRUCTION))
 		add(vv, VPMU_INSTRUCTION);
 	if (owed & BIT(VPMU_BRANCH))
@@ -62,18 +67,31 @@ void emul_settle_owed(struct vpmu_vcpu *vv)
 static void rearm(struct vpmu_vcpu *vv)
 {
 	int level = vcpu_level(vv);
+	s64 slack = S64_MAX;
 	unsigned int i;
 
 	for (i = 0; i < vv->guest.nr; i++) {
+		struct vpmu_counter *c = &vv->counter[i];
+		s64 headroom;
+
 		/* One that borrows has been armed just now, or will be at the next entry. */
-		if (vv->counter[i].slot == VPMU_NO_SLOT || vv->counter[i].borrows)
+		if (c->slot == VPMU_NO_SLOT || c->borrows || c->count.class == VPMU_OTHER)
 			continue;
-		if (!vpmu_count_lags(&vv->counter[i].count, &vv->tally,
-				     switch_next_entry(vv, i, level)))
+		/* Who doesn't ask for an interrupt has to look, and that brings it up to date. */
+		if (!guest_interrupts(&vv->guest, i))
 			continue;
-		switch_sync(vv, i);
-		switch_arm(vv, i, false);
+		headroom = vpmu_count_headroom(&c->count, &vv->tally,
+					       switch_next_entry(vv, i, level));
+		if (headroom < 0) {
+			switch_sync(vv, i);
+			switch_arm(vv, i, false);
+			headroom = vpmu_count_headroom(&c->count, &vv->tally,
+						       switch_next_entry(vv, i, level));
+		}
+		slack = min(slack, headroom);
 	}
+	if (!vpmu_hw->entry_counts)
+		vv->hot.slack = slack;
 }
 
 /* An entry at @level, which makes up for what is owed. */
@@ -92,12 +110,14 @@ static __always_inline void tally_entry(struct vpmu_vcpu *vv, int level)
 static noinline bool entry_slowly(struct vpmu_vcpu *vv)
 {
 	emul_settle(vv);
+	if (vv->hot.slow & VPMU_SLOW_STALE)
+		switch_reassert(vv);
 	if (vv->borrowing)
 		switch_borrow(vv);
 	/* Counters were armed for an entry, but at another level. */
 	if ((vv->hot.slow & VPMU_SLOW_ARMED) && vv->armed_level != vcpu_level(vv))
 		rearm(vv);
-	vv->hot.slow &= ~VPMU_SLOW_ARMED;
+	vv->hot.slow &= ~(VPMU_SLOW_ARMED | VPMU_SLOW_STALE);
 	if (vpmu_hw->entry_counts && vv->placed)
 		tally_entry(vv, vcpu_level(vv));
 	return vv->borrowing;
@@ -118,6 +138,18 @@ bool notrace __noendbr emul_entry(struct vpmu_vcpu *vv)
 	level = vcpu_level(vv);
 	/* Cheaper than to keep it over the call. */
 	tally_entry(this_cpu_read(vpmu_hot), level);
+	return false;
+}
+
+/*
+ * The same where VM entries don't count.  stubs.S comes here only if vpmu_hot.slow or .owed
+ * isn't 0.
+ */
+bool notrace __noendbr emul_entry_uncounted(struct vpmu_vcpu *vv)
+{
+	if (unlikely(vv->hot.slow))
+		return entry_slowly(vv);
+	emul_settle_owed(vv);
 	return false;
 }
 

@@ -21,6 +21,7 @@ static int __init vpmu_module_init(void)
 	if (!vpmu_hw)
 		return -ENODEV;
 
+	vpmu_hooks_choose();
 	err = compat_init();
 	if (err)
 		return err;

@@ -16,6 +16,7 @@
 #include <asm/nmi.h>
 
 #include "compat/compat.h"
+#include "compat/cpu.h"
 #include "vpmu.h"
 #include "trace.h"
 
@@ -23,6 +24,15 @@ static DEFINE_PER_CPU(struct irq_work, kick);
 
 static void do_nothing(struct irq_work *work)
 {
+}
+
+/*
+ * Interrupt this CPU as soon as it can be.  If that is in guest mode, the guest has executed
+ * nothing yet.
+ */
+void pmi_kick(void)
+{
+	irq_work_queue(this_cpu_ptr(&kick));
 }
 
 /*
@@ -46,6 +56,7 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
+	unsigned long candidates = 0;
 	unsigned int slot;
 	int handled = 0;
 
@@ -56,7 +67,9 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	if (vv && vv->placed_in_host)
 		pc->paused = vpmu_hw->pause();
 
-	for (slot = 0; vv && vv->placed && slot < vpmu_hw->nr; slot++) {
+	if (vv && vv->placed)
+		candidates = vpmu_hw->overflowed();
+	for_each_set_bit(slot, &candidates, vpmu_hw->nr) {
 		int i = READ_ONCE(pc->owner[slot]);
 
 		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot ||
@@ -73,17 +86,23 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		vv->counter[i].overflowed = true;
 		handled++;
 	}
-	pmi_give_back(pc);
+	/* Lent, and the guest not entered yet: it must not be without what it borrows. */
+	if (pc->lent && !pc->busy && vpmu_hw->release_before_entry &&
+	    !compat_after_exit(vv->hot.vcpu))
+		pmi_kick();
+	if (!pc->busy)
+		pmi_give_back(pc);
 
+	pc->handled = handled;
 	if (handled) {
 		kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);
 		/*
 		 * Where interrupts are off, KVM may have looked at its
 		 * requests for the last time before it enters the guest.
-		 * Cause an exit then.
+		 * Cause an exit then.  Not if the guest has just been left.
 		 */
-		if (!(regs->flags & X86_EFLAGS_IF))
-			irq_work_queue(this_cpu_ptr(&kick));
+		if (!(regs->flags & X86_EFLAGS_IF) && !compat_after_exit(vv->hot.vcpu))
+			pmi_kick();
 	} else if (pc->late_nmi) {
 		handled = time_before(jiffies, pc->late_nmi);
 		pc->late_nmi = 0;
@@ -99,9 +118,16 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
 
+	/* Host perf's own handler may have stopped an event. */
+	if (vv && vv->placed && vpmu_hw->reassert)
+		switch_reassert(vv);
 	vpmu_hw->resume(pc->paused);
 	pc->paused = 0;
+	if (pc->handled && vpmu_hw->masks_interrupt)
+		compat_enable_pmi();
+	pc->handled = false;
 	return NMI_DONE;
 }
 
@@ -110,8 +136,8 @@ void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i)
 {
 	vv->stats.overflows++;
 	trace_vpmu_overflow(vv, i);
-	if (vv->guest.set == GUEST_AMD_V2)
-		vv->guest.status |= BIT_ULL(i);
+	if (guest_has_status(&vv->guest))
+		vv->guest.status |= guest_bit(&vv->guest, i);
 	if (guest_interrupts(&vv->guest, i)) {
 		vv->stats.pmis++;
 		trace_vpmu_inject(vv, i);
@@ -122,7 +148,7 @@ void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i)
 /*
  * Before the next VM entry, as KVM_REQ_PMU asked for: which of the overflows
  * that the NMI handler saw are the guest's?  The others came early; after them
- * the physical counter is armed exactly.
+ * the physical counter is armed exactly.  Settings may have been changed as well.
  */
 void pmi_handle(struct vpmu_vcpu *vv)
 {
@@ -134,6 +160,7 @@ void pmi_handle(struct vpmu_vcpu *vv)
 		if (vv->counter[i].overflowed)
 			switch_settle(vv, i);
 	local_irq_restore(flags);
+	switch_reconsider(vv);
 }
 
 static void deliver_now(struct vpmu_vcpu *vv)

@@ -19,6 +19,16 @@
 /* How long after an overflow was noticed its NMI may still come. */
 #define LATE_NMI	msecs_to_jiffies(10)
 
+/*
+ * By how much a physical counter runs ahead, and how far from its top: an additional
+ * interrupt for at least so many events
+ */
+#define LEAD		4096
+#define LEAD_FROM	65536
+
+/* How often to look whether an NMI that is on its way has come */
+#define WAIT_FOR_NMI	1000
+
 DEFINE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
 DEFINE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);
 const struct hw_ops *vpmu_hw;
@@ -56,18 +66,23 @@ static bool is_free(const struct vpmu_cpu *pc, int slot)
 	       !vpmu_hw->in_use(slot);
 }
 
+static bool fits(int slot, const struct vpmu_counter *c)
+{
+	return !vpmu_hw->fits || vpmu_hw->fits(slot, c->select);
+}
+
 /*
  * Where counter @c was the last time, if possible.  Host perf starts at the bottom;
- * start at the top to stay out of its way.
+ * start at the top to stay out of its way, and on a fixed counter if there is one for it.
  */
 static int find_slot(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 {
 	int slot;
 
-	if (c->last != VPMU_NO_SLOT && is_free(pc, c->last))
+	if (c->last != VPMU_NO_SLOT && is_free(pc, c->last) && fits(c->last, c))
 		return c->last;
 	for (slot = vpmu_hw->nr - 1; slot >= 0; slot--)
-		if (is_free(pc, slot))
+		if (fits(slot, c) && is_free(pc, slot))
 			return slot;
 	return VPMU_NO_SLOT;
 }
@@ -168,6 +183,29 @@ void switch_settle(struct vpmu_vcpu *vv, unsigned int i)
 }
 
 /*
+ * Where VM entries don't count, each instruction that KVM completes lets the physical
+ * counter fall behind.  So that not each of them has to correct it, a counter far from its
+ * top runs ahead by some; it then overflows early, and is armed once more.
+ *
+ * @emulating: as for armed_value(); one ahead is exact then.
+ */
+static unsigned int lead(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+	u64 left = VPMU_COUNTER_MASK - vv->guest.value[i];
+	unsigned int lead = 0;
+
+	if (c->count.class == VPMU_OTHER || !guest_interrupts(&vv->guest, i))
+		return 0;
+	if (left >= LEAD_FROM)
+		lead = LEAD;
+	else if (left && emulating && c->count.class == VPMU_INSTRUCTION)
+		lead = 1;
+	vv->hot.slack = min_t(s64, vv->hot.slack, lead);
+	return lead;
+}
+
+/*
  * The physical value that overflows together with the guest's.
  * @emulating: KVM is completing the WRMSR that asks for it, and is about to note
  * that: the coming entry makes up for it.  Otherwise it makes up for nothing.
@@ -175,9 +213,16 @@ void switch_settle(struct vpmu_vcpu *vv, unsigned int i)
 static u64 armed_value(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
-	int level = vcpu_level(vv), bias = switch_next_entry(vv, i, level);
+	int level, bias;
 
 	emul_settle(vv);
+	if (!vpmu_hw->entry_counts) {
+		bias = -(int)lead(vv, i, emulating);
+		return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
+	}
+
+	level = vcpu_level(vv);
+	bias = switch_next_entry(vv, i, level);
 	if (!emulating) {
 		vv->armed_level = level;
 		vv->hot.slow |= VPMU_SLOW_ARMED;
@@ -229,7 +274,7 @@ static void place(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating
 	struct vpmu_counter *c = &vv->counter[i];
 
 	prepare(this_cpu_ptr(&vpmu_cpu));
-	compat_host_counter_taken(slot);
+	compat_host_counter_taken(hw_index(vpmu_hw, slot));
 	vpmu_hw->write(slot, armed_value(vv, i, emulating));
 	this_cpu_and(vpmu_cpu.left, ~BIT(slot));
 	/* The NMI handler must know it before it runs, but not before that. */
@@ -261,20 +306,36 @@ static void borrow_from_now_on(struct vpmu_vcpu *vv, unsigned int i)
 	vv->borrowing++;
 }
 
-/*
- * There is no free physical counter.  One that is borrowed for each stay in
- * guest mode can't count what KVM does in between, so let a counter borrow
- * that needn't.  Return its former slot, or VPMU_NO_SLOT.
- */
-static int make_room(struct vpmu_vcpu *vv)
+/* Has host perf a physical counter that @c could borrow? */
+static bool lendable(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 {
+	int slot;
+
+	for (slot = 0; slot < vpmu_hw->nr; slot++)
+		if (pc->owner[slot] == VPMU_NO_SLOT && fits(slot, c))
+			return true;
+	return false;
+}
+
+/*
+ * There is no free physical counter for @for_c.  One that is borrowed for each stay in
+ * guest mode can't count what KVM does in between, so let a counter borrow
+ * that needn't; or one that can, if @for_c can't.  Return its former slot, or VPMU_NO_SLOT.
+ */
+static int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
+{
+	const struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	bool can_borrow = lendable(pc, for_c);
 	unsigned int i;
 
+	if (can_borrow && !for_c->in_host)
+		return VPMU_NO_SLOT;
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 		int slot = c->slot;
 
-		if (slot == VPMU_NO_SLOT || c->in_host)
+		if (slot == VPMU_NO_SLOT || !fits(slot, for_c) || !lendable(pc, c) ||
+		    (can_borrow && c->in_host))
 			continue;
 		displace(vv, i);
 		c->running += rdtsc() - c->since;
@@ -326,8 +387,8 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	c->since = rdtsc();
 
 	slot = find_slot(this_cpu_ptr(&vpmu_cpu), c);
-	if (slot == VPMU_NO_SLOT && c->in_host)
-		slot = make_room(vv);
+	if (slot == VPMU_NO_SLOT)
+		slot = make_room(vv, c);
 	if (slot == VPMU_NO_SLOT)
 		borrow_from_now_on(vv, i);
 	else
@@ -372,10 +433,13 @@ static void clear_left(void)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned int slot;
+	u64 left = 0;
 
 	if (!pc->left)
 		return;
-	if (!compat_host_counters_left(pc->left))
+	for_each_set_bit(slot, &pc->left, VPMU_MAX_COUNTERS)
+		left |= BIT_ULL(hw_index(vpmu_hw, slot));
+	if (!compat_host_counters_left(left))
 		for_each_set_bit(slot, &pc->left, VPMU_MAX_COUNTERS)
 			vpmu_hw->write(slot, 0);
 	pc->left = 0;
@@ -507,15 +571,42 @@ void switch_evict(unsigned int slot)
 }
 
 /*
- * The counter that host perf loses least by lending; @loses tells for each.  There
- * are as many as the guest has, or more.
+ * Host perf starts or stops an event on physical counter @slot of this CPU.  What it writes
+ * for that, later, may be shared with guests' counters.
  */
-static unsigned int choose(const struct vpmu_cpu *pc, const enum compat_loss *loses)
+void switch_host_changes(unsigned int slot)
 {
-	unsigned int slot, best = 0, least = UINT_MAX;
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
+
+	/* In an NMI: pmi_nmi_end() does it. */
+	if (vv && vpmu_hw->reassert && slot < vpmu_hw->nr && !in_nmi())
+		vv->hot.slow |= VPMU_SLOW_STALE;
+}
+
+/* All registers are as the guest's counters need them, if they weren't any more. */
+void switch_reassert(struct vpmu_vcpu *vv)
+{
+	unsigned long mask = 0;
+	unsigned int i;
+
+	for (i = 0; i < vv->guest.nr; i++)
+		if (vv->counter[i].slot != VPMU_NO_SLOT)
+			mask |= BIT(vv->counter[i].slot);
+	vpmu_hw->reassert(mask);
+}
+
+/*
+ * The counter for @c that host perf loses least by lending; @loses tells for each.
+ * VPMU_NO_SLOT: as far as they fit, other counters of the guest have them all.
+ */
+static int choose(const struct vpmu_cpu *pc, const enum compat_loss *loses,
+		  const struct vpmu_counter *c)
+{
+	unsigned int least = UINT_MAX;
+	int slot, best = VPMU_NO_SLOT;
 
 	for (slot = 0; slot < vpmu_hw->nr; slot++) {
-		if (pc->owner[slot] != VPMU_NO_SLOT || loses[slot] >= least)
+		if (pc->owner[slot] != VPMU_NO_SLOT || loses[slot] >= least || !fits(slot, c))
 			continue;
 		least = loses[slot];
 		best = slot;
@@ -529,26 +620,36 @@ static unsigned int choose(const struct vpmu_cpu *pc, const enum compat_loss *lo
  *
  * NMIs are held from here to the VM exit.  One that came in between would
  * find the guest's value where host perf has its own, and the guest would run
- * without the counter.
+ * without the counter.  Where they can't be held that long, their handler makes the
+ * guest exit before it executes anything (pmi_nmi()); so does this, if one is coming.
  */
 void switch_borrow(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	enum compat_loss loses[VPMU_MAX_COUNTERS];
-	unsigned int i, slot;
+	unsigned int i;
+	int slot;
 
 	lockdep_assert_irqs_disabled();
-	vpmu_hw->hold_nmis();
-	prepare(pc);
 	pc->lent_since = rdtsc();
+	pc->lending = 0;
+	if (!vpmu_hw->hold_nmis()) {
+		pmi_kick();
+		return;
+	}
+	pc->busy = true;
+	barrier();
+	prepare(pc);
 	for (slot = 0; slot < vpmu_hw->nr; slot++)
-		loses[slot] = compat_host_event_loses(slot);
+		loses[slot] = compat_host_event_loses(hw_index(vpmu_hw, slot));
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
 		if (!c->borrows)
 			continue;
-		slot = choose(pc, loses);
+		slot = choose(pc, loses, c);
+		if (slot == VPMU_NO_SLOT)
+			continue;
 		vpmu_hw->borrow(slot, &pc->saved[slot]);
 		vpmu_hw->write(slot, armed_value(vv, i, false));
 		vpmu_hw->start(slot, vv->guest.select[i], false);
@@ -560,6 +661,10 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		vv->stats.gaps += c->in_host;
 	}
 	pc->lending = rdtsc() - pc->lent_since;
+	barrier();
+	pc->busy = false;
+	if (vpmu_hw->release_before_entry)
+		vpmu_hw->release_nmis();
 }
 
 /*
@@ -570,10 +675,14 @@ void switch_give_back(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	u64 exited = rdtsc(), ticks, in_host;
-	unsigned int slot;
+	unsigned int slot, tries;
 
 	lockdep_assert_irqs_disabled();
-	vpmu_hw->hold_nmis();
+	/* One that comes now gives them back, too, before anybody else sees them. */
+	for (tries = 0; !vpmu_hw->hold_nmis() && tries < WAIT_FOR_NMI; tries++)
+		cpu_relax();
+	pc->busy = true;
+	barrier();
 	pmi_give_back(pc);
 	ticks = rdtsc() - pc->lent_since;
 	in_host = pc->lending + rdtsc() - exited;
@@ -589,7 +698,9 @@ void switch_give_back(struct vpmu_vcpu *vv)
 		pc->owner[slot] = VPMU_NO_SLOT;
 		c->slot = VPMU_NO_SLOT;
 		vv->placed--;
-		compat_host_event_paused(slot, ticks, in_host);
+		compat_host_event_paused(hw_index(vpmu_hw, slot), ticks, in_host);
 	}
+	barrier();
+	pc->busy = false;
 	vpmu_hw->release_nmis();
 }

@@ -50,13 +50,12 @@ struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
  */
 void vpmu_refresh(struct vpmu_vcpu *vv)
 {
+	struct guest_config config = compat_guest_config(vv->hot.vcpu);
 	unsigned long flags;
-	enum guest_set set;
-	unsigned int i, nr;
+	unsigned int i;
 
-	set = compat_guest_set(vv->hot.vcpu, &nr);
-	if (nr > vpmu_hw->nr)
-		nr = vpmu_hw->nr;
+	config.general = min(config.general, vpmu_hw->general);
+	config.fixed = min(config.fixed, vpmu_hw->nr - vpmu_hw->general);
 
 	local_irq_save(flags);
 	for (i = 0; i < vv->guest.nr; i++) {
@@ -64,7 +63,7 @@ void vpmu_refresh(struct vpmu_vcpu *vv)
 		/* What a select means depends on the set, too. */
 		vv->counter[i].select = 0;
 	}
-	guest_reset(&vv->guest, set, nr);
+	guest_reset(&vv->guest, &config);
 	vv->denied = 0;
 	local_irq_restore(flags);
 }
@@ -106,7 +105,7 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 	if (!vv)
 		return -ENOMEM;
 	vv->hot.vcpu = vcpu;
-	vv->hot.slow = vpmu_hw->entry_counts ? 0 : VPMU_SLOW_ALWAYS;
+	vv->hot.slack = S64_MAX;
 	for (i = 0; i < VPMU_MAX_COUNTERS; i++) {
 		vv->counter[i].slot = VPMU_NO_SLOT;
 		vv->counter[i].last = VPMU_NO_SLOT;

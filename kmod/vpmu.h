@@ -85,7 +85,7 @@ struct vpmu_counter {
 };
 
 /* Bits of vpmu_hot.slow */
-#define VPMU_SLOW_ALWAYS	BIT(0)	/* this hardware doesn't count VM entries */
+#define VPMU_SLOW_STALE		BIT(0)	/* host perf has changed registers that it shares */
 #define VPMU_SLOW_BORROWS	BIT(1)	/* some counter borrows a physical one */
 #define VPMU_SLOW_ARMED		BIT(2)	/* a note of what KVM completes won't do */
 
@@ -96,12 +96,15 @@ struct vpmu_counter {
  * @owed: mask of the classes in which KVM completed one event for the guest
  *	since the last entry, which is not in the tally yet
  * @emulated: instructions that KVM completed while counters ran
+ * @slack: where VM entries don't count: how many more events KVM may complete
+ *	before some physical counter falls behind the guest's
  */
 struct vpmu_hot {
 	struct kvm_vcpu *vcpu;
 	u32 slow;
 	u32 owed;
 	u64 emulated;
+	s64 slack;
 };
 
 /**
@@ -172,6 +175,8 @@ struct vpmu_vcpu {
  * @late_nmi: until when (jiffies) an NMI that finds no overflow is taken as
  *	that of an overflow which was noticed before its NMI came; 0 for none
  * @paused: what hw_ops.pause() returned, while an NMI is handled
+ * @handled: whether that NMI was ours
+ * @busy: counters are being lent or given back
  */
 struct vpmu_cpu {
 	struct vpmu_vcpu *vv;
@@ -186,6 +191,8 @@ struct vpmu_cpu {
 	u64 lending;
 	unsigned long late_nmi;
 	u64 paused;
+	bool handled;
+	bool busy;
 };
 
 DECLARE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
@@ -216,6 +223,7 @@ u64 access_denied(struct vpmu_vcpu *vv);
 
 /* emul.c */
 bool __noendbr emul_entry(struct vpmu_vcpu *vv);
+bool __noendbr emul_entry_uncounted(struct vpmu_vcpu *vv);
 void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class);
 void emul_settle_owed(struct vpmu_vcpu *vv);
 void emul_leave_level(struct vpmu_vcpu *vv);
@@ -243,10 +251,13 @@ void switch_borrow(struct vpmu_vcpu *vv);
 void switch_give_back(struct vpmu_vcpu *vv);
 void switch_reconsider(struct vpmu_vcpu *vv);
 void switch_refresh(struct vpmu_vcpu *vv);
+void switch_host_changes(unsigned int slot);
+void switch_reassert(struct vpmu_vcpu *vv);
 
 /* pmi.c */
 int pmi_init(void);
 void pmi_exit(void);
+void pmi_kick(void);
 void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i);
 void pmi_handle(struct vpmu_vcpu *vv);
 void pmi_before_halt(struct vpmu_vcpu *vv);

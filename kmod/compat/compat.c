@@ -12,6 +12,9 @@
 #include "compat.h"
 #include "cpu.h"
 
+/* IA32_PERF_CAPABILITIES: SDM vol. 3, "Full-Width Writes to Performance Counter Registers" */
+#define PERF_CAP_FULL_WIDTH	BIT_ULL(13)
+
 /* So that a test can see what happens on a kernel that nobody has looked at. */
 #ifndef COMPAT_KERNEL
 #define COMPAT_KERNEL	LINUX_VERSION_CODE
@@ -21,6 +24,9 @@ DEFINE_STATIC_CALL_NULL(compat_get_cpl, compat_proto_get_cpl);
 DEFINE_STATIC_CALL_NULL(module_address, compat_proto_module_address);
 DEFINE_STATIC_CALL_NULL(lookup_name, compat_proto_kallsyms);
 DEFINE_STATIC_CALL_NULL(get_capability, perf_get_x86_pmu_capability);
+
+DEFINE_STATIC_CALL_NULL(guest_get_msrs, compat_proto_guest_get_msrs);
+DEFINE_STATIC_CALL_NULL(lapic_init, compat_proto_lapic_init);
 
 DEFINE_STATIC_CALL_NULL(deliver_pmi, compat_proto_init);
 DEFINE_STATIC_CALL_NULL(file_is_vm, compat_proto_file_is_kvm);
@@ -35,6 +41,7 @@ struct host_events {
 };
 
 static struct host_events __percpu *host_events;
+static size_t intel_masks;	/* where in cpu_hw_events */
 
 unsigned long compat_resolve(const char *symbol)
 {
@@ -54,7 +61,8 @@ static unsigned long require(const char *symbol)
 	unsigned long address = compat_resolve(symbol);
 
 	if (!address)
-		pr_err("%s not found in this kernel (is kvm_amd loaded?)\n", symbol);
+		pr_err("%s not found in this kernel (is %s loaded?)\n", symbol,
+		       compat_kvm_module());
 	return address;
 }
 
@@ -90,7 +98,7 @@ static int pin_vendor_module(unsigned long address)
 		vendor_module = NULL;
 	preempt_enable();
 	if (!vendor_module) {
-		pr_err("kvm_amd is being unloaded or is built in\n");
+		pr_err("%s is being unloaded or is built in\n", compat_kvm_module());
 		return -ENOENT;
 	}
 	return 0;
@@ -125,6 +133,61 @@ static int find_process_nmi(void)
 
 #endif
 
+/*
+ * On Intel's CPUs: two functions of host perf, and what of cpu_hw_events says which counters
+ * count in guest mode only (intel_guest_get_msrs() in arch/x86/events/intel/core.c).  The
+ * latter's array comes right behind the two masks; that they are these is tried out.
+ */
+static int find_intel(void)
+{
+	unsigned long get = require("perf_guest_get_msrs");
+	unsigned long lapic = require("perf_events_lapic_init");
+	struct perf_guest_switch_msr *msrs;
+	unsigned long flags;
+	u64 *guest_only, before = 0, after = 0;
+	int nr = 0;
+
+	if (!get || !lapic)
+		return -ENOENT;
+	static_call_update(guest_get_msrs, (void *)get);
+	static_call_update(lapic_init, (void *)lapic);
+	if (!host_events)
+		return -ENOENT;
+
+	local_irq_save(flags);
+	msrs = static_call(guest_get_msrs)(&nr, NULL);
+	if (msrs && nr && msrs->msr == MSR_CORE_PERF_GLOBAL_CTRL) {
+		guest_only = (u64 *)msrs - 2;
+		intel_masks = (char *)guest_only - (char *)this_cpu_ptr(host_events);
+		before = msrs->host;
+		*guest_only ^= BIT_ULL(0);
+		static_call(guest_get_msrs)(&nr, NULL);
+		after = msrs->host;
+		*guest_only ^= BIT_ULL(0);
+	}
+	local_irq_restore(flags);
+	if ((before ^ after) != BIT_ULL(0)) {
+		pr_err("host perf of this kernel doesn't tell which counters count in guests only\n");
+		return -ENOENT;
+	}
+	return 0;
+}
+
+unsigned long *compat_only_in_guest(void)
+{
+	return (unsigned long *)((char *)this_cpu_ptr(host_events) + intel_masks);
+}
+
+unsigned long *compat_only_in_host(void)
+{
+	return compat_only_in_guest() + 1;
+}
+
+void compat_enable_pmi(void)
+{
+	static_call(lapic_init)();
+}
+
 int compat_init(void)
 {
 	unsigned long cpl, address, lookup, is_kvm, deliver;
@@ -135,7 +198,7 @@ int compat_init(void)
 		return -EOPNOTSUPP;
 	}
 
-	cpl = require("svm_get_cpl");
+	cpl = require(compat_on_intel() ? "vmx_get_cpl" : "svm_get_cpl");
 	if (!cpl)
 		return -ENOENT;
 	address = require("__module_address");
@@ -161,9 +224,12 @@ int compat_init(void)
 	host_events = (struct host_events __percpu *)static_call(lookup_name)("cpu_hw_events");
 	if (!host_events)
 		pr_info("cpu_hw_events not found: host events won't tell when they lend a counter\n");
+	if (compat_on_intel() && find_intel())
+		return -ENOENT;
 
 	if (mediated()) {
-		pr_err("KVM's own mediated vPMU is on; load kvm_amd with enable_mediated_pmu=0 to use this one\n");
+		pr_err("KVM's own mediated vPMU is on; load %s with enable_mediated_pmu=0 to use this one\n",
+		       compat_kvm_module());
 		return -EBUSY;
 	}
 	return pin_vendor_module(cpl);
@@ -174,20 +240,24 @@ void compat_exit(void)
 	module_put(vendor_module);
 }
 
-unsigned int compat_perf_counters(void)
+struct compat_counters compat_perf_counters(void)
 {
 	/* Exported, but from 6.18 on to KVM's modules only. */
 	unsigned long address = compat_resolve("perf_get_x86_pmu_capability");
 	struct x86_pmu_capability cap = { };
 
-	if (!address)
-		return 0;
-	static_call_update(get_capability, (void *)address);
-	static_call(get_capability)(&cap);
-	return cap.num_counters_gp;
+	if (address) {
+		static_call_update(get_capability, (void *)address);
+		static_call(get_capability)(&cap);
+	}
+	return (struct compat_counters){
+		.general = cap.num_counters_gp,
+		.fixed = cap.num_counters_fixed,
+		.bits = cap.bit_width_gp,
+	};
 }
 
-static const struct kvm_cpuid_entry2 *find_cpuid(struct kvm_vcpu *vcpu, u32 function)
+static struct kvm_cpuid_entry2 *find_cpuid(struct kvm_vcpu *vcpu, u32 function)
 {
 	int i;
 
@@ -198,27 +268,73 @@ static const struct kvm_cpuid_entry2 *find_cpuid(struct kvm_vcpu *vcpu, u32 func
 }
 
 /* CPUID bits: AMD APM vol. 3, appendix E, functions 8000_0001h and 8000_0022h. */
-enum guest_set compat_guest_set(struct kvm_vcpu *vcpu, unsigned int *nr)
+static struct guest_config amd_config(struct kvm_vcpu *vcpu)
 {
 	const struct kvm_cpuid_entry2 *entry;
 
-	*nr = 0;
+	entry = find_cpuid(vcpu, 0x80000022);
+	if (entry && (entry->eax & BIT(0)))
+		return (struct guest_config){
+			.set = entry->ebx & 0xf ? GUEST_AMD_V2 : GUEST_NONE,
+			.general = entry->ebx & 0xf,
+		};
+	entry = find_cpuid(vcpu, 0x80000001);
+	if (entry && (entry->ecx & BIT(23)))
+		return (struct guest_config){ .set = GUEST_AMD_CORE, .general = 6 };
+	return (struct guest_config){ .set = GUEST_AMD_LEGACY, .general = 4 };
+}
+
+static unsigned int intel_version;
+module_param(intel_version, uint, 0444);
+MODULE_PARM_DESC(intel_version,
+		 "Version of Intel's architectural PMU that guests see, 2 to 5 (default: as their CPUID has it, which is 2 with KVM)");
+
+/* CPUID bits: SDM vol. 2, "CPUID", leaves 01H and 0AH */
+#define VERSION		GENMASK(7, 0)
+#define FIXED_COUNTERS	GENMASK(4, 0)
+#define NO_ANY_THREAD	BIT(15)
+
+/* Let the guest's leaf 0AH say @version, where it has said another one. */
+static void change_version(struct kvm_cpuid_entry2 *entry, u32 version)
+{
+	entry->eax = (entry->eax & ~VERSION) | version;
+	/* From version 5 on there is a mask of fixed counters, too. */
+	entry->ecx = version >= 5 ? BIT(entry->edx & FIXED_COUNTERS) - 1 : 0;
+	if (version >= 5)
+		entry->edx |= NO_ANY_THREAD;
+}
+
+static struct guest_config intel_config(struct kvm_vcpu *vcpu)
+{
+	struct kvm_cpuid_entry2 *entry = find_cpuid(vcpu, 0xa);
+	struct guest_config config = { };
+
+	if (!entry || !(entry->eax & VERSION))
+		return config;
+	if (intel_version >= 2 && intel_version <= 5)
+		change_version(entry, intel_version);
+	config.set = GUEST_INTEL;
+	config.version = entry->eax & VERSION;
+	config.general = entry->eax >> 8 & 0xff;
+	/* Version 1 has no fixed counters, and no global registers. */
+	config.fixed = config.version > 1 ? entry->edx & FIXED_COUNTERS : 0;
+
+	/* PEBS and LBRs aren't offered, however many of them KVM would. */
+	vcpu->arch.perf_capabilities &= PERF_CAP_FULL_WIDTH;
+	vcpu->arch.ia32_misc_enable_msr |= MSR_IA32_MISC_ENABLE_PEBS_UNAVAIL |
+					   MSR_IA32_MISC_ENABLE_BTS_UNAVAIL;
+	entry = find_cpuid(vcpu, 1);
+	config.full_width = entry && (entry->ecx & BIT(15)) &&
+			    (vcpu->arch.perf_capabilities & PERF_CAP_FULL_WIDTH);
+	return config;
+}
+
+struct guest_config compat_guest_config(struct kvm_vcpu *vcpu)
+{
 	/* KVM's own verdict covers its module parameter and KVM_PMU_CAP_DISABLE. */
 	if (!vcpu->arch.pmu.version)
-		return GUEST_NONE;
-
-	entry = find_cpuid(vcpu, 0x80000022);
-	if (entry && (entry->eax & BIT(0))) {
-		*nr = entry->ebx & 0xf;
-		return *nr ? GUEST_AMD_V2 : GUEST_NONE;
-	}
-	entry = find_cpuid(vcpu, 0x80000001);
-	if (entry && (entry->ecx & BIT(23))) {
-		*nr = 6;
-		return GUEST_AMD_CORE;
-	}
-	*nr = 4;
-	return GUEST_AMD_LEGACY;
+		return (struct guest_config){ };
+	return compat_on_intel() ? intel_config(vcpu) : amd_config(vcpu);
 }
 
 void compat_deliver_pmi(struct kvm_vcpu *vcpu)
@@ -294,10 +410,12 @@ bool compat_host_counters_left(unsigned long mask)
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 
+#define pmu_filter	kvm_pmu_event_filter
+
 /* check_pmu_event_filter() of arch/x86/kvm/pmu.c */
 static bool filter_allows(struct kvm *kvm, u64 select)
 {
-	const struct kvm_pmu_event_filter *filter =
+	const struct pmu_filter *filter =
 		srcu_dereference(kvm->arch.pmu_event_filter, &kvm->srcu);
 	bool listed = false;
 	u32 i;
@@ -321,6 +439,8 @@ void compat_direct_disable(struct compat_direct *direct)
 
 #else
 
+#define pmu_filter	kvm_x86_pmu_event_filter
+
 static bool lists(const u64 *entries, u32 nr, u64 select)
 {
 	u64 unit_mask = select & ARCH_PERFMON_EVENTSEL_UMASK;
@@ -340,7 +460,7 @@ static bool lists(const u64 *entries, u32 nr, u64 select)
 /* is_gp_event_allowed() of arch/x86/kvm/pmu.c; KVM has made all entries masked ones. */
 static bool filter_allows(struct kvm *kvm, u64 select)
 {
-	const struct kvm_x86_pmu_event_filter *filter =
+	const struct pmu_filter *filter =
 		srcu_dereference(kvm->arch.pmu_event_filter, &kvm->srcu);
 	bool listed;
 
@@ -371,7 +491,17 @@ void compat_direct_disable(struct compat_direct *direct)
 
 #endif
 
-bool compat_event_allowed(struct kvm_vcpu *vcpu, u64 select)
+/* is_fixed_event_allowed() of arch/x86/kvm/pmu.c */
+static bool filter_allows_fixed(struct kvm *kvm, unsigned int n)
+{
+	const struct pmu_filter *filter = srcu_dereference(kvm->arch.pmu_event_filter, &kvm->srcu);
+
+	return !filter || !!(filter->fixed_counter_bitmap & BIT(n)) ==
+			  (filter->action == KVM_PMU_EVENT_ALLOW);
+}
+
+bool compat_event_allowed(struct kvm_vcpu *vcpu, const struct guest_pmu *guest,
+			  unsigned int i)
 {
 	struct kvm *kvm = vcpu->kvm;
 	bool allowed;
@@ -381,7 +511,10 @@ bool compat_event_allowed(struct kvm_vcpu *vcpu, u64 select)
 		return true;
 
 	idx = srcu_read_lock(&kvm->srcu);
-	allowed = filter_allows(kvm, select);
+	if (i < guest->general)
+		allowed = filter_allows(kvm, guest->select[i]);
+	else
+		allowed = filter_allows_fixed(kvm, i - guest->general);
 	srcu_read_unlock(&kvm->srcu, idx);
 	return allowed;
 }

@@ -35,8 +35,35 @@ void compat_exit(void);
  */
 unsigned long compat_resolve(const char *symbol);
 
-/* The register set and number of counters that the guest's CPUID offers. */
-enum guest_set compat_guest_set(struct kvm_vcpu *vcpu, unsigned int *nr);
+/* Is KVM's vendor module kvm_intel? */
+static inline bool compat_on_intel(void)
+{
+	return boot_cpu_has(X86_FEATURE_VMX);
+}
+
+static inline const char *compat_kvm_module(void)
+{
+	return compat_on_intel() ? "kvm_intel" : "kvm_amd";
+}
+
+/* The function of kvm_intel by which a nested guest is left, wherever that is decided */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define COMPAT_NESTED_VMX_VMEXIT	"nested_vmx_vmexit"
+#else
+#define COMPAT_NESTED_VMX_VMEXIT	"__nested_vmx_vmexit"
+#endif
+
+/*
+ * Is KVM handling the interrupt or NMI that made the guest exit?  Then it will look at the
+ * vCPU's requests before it enters the guest.  Safe in NMIs.
+ */
+static inline bool compat_after_exit(const struct kvm_vcpu *vcpu)
+{
+	return READ_ONCE(vcpu->arch.handling_intr_from_guest);
+}
+
+/* The PMU that the guest's CPUID offers. */
+struct guest_config compat_guest_config(struct kvm_vcpu *vcpu);
 
 /* Does the VM have one (KVM_SET_PMU_EVENT_FILTER)? */
 static inline bool compat_event_filter(const struct kvm_vcpu *vcpu)
@@ -44,8 +71,9 @@ static inline bool compat_event_filter(const struct kvm_vcpu *vcpu)
 	return rcu_access_pointer(vcpu->kvm->arch.pmu_event_filter);
 }
 
-/* Does the VM's KVM_SET_PMU_EVENT_FILTER let this event select count? */
-bool compat_event_allowed(struct kvm_vcpu *vcpu, u64 select);
+/* Does the VM's KVM_SET_PMU_EVENT_FILTER let counter @i, with its select, count? */
+bool compat_event_allowed(struct kvm_vcpu *vcpu, const struct guest_pmu *guest,
+			  unsigned int i);
 
 /* Deliver the guest's PMU interrupt by its local APIC, as KVM_REQ_PMI does it at a VM entry. */
 void compat_deliver_pmi(struct kvm_vcpu *vcpu);
@@ -104,6 +132,8 @@ int compat_proto_get_cpl(struct kvm_vcpu *vcpu);
 struct module *compat_proto_module_address(unsigned long address);
 unsigned long compat_proto_kallsyms(const char *name);
 bool compat_proto_file_is_kvm(struct file *file);
+struct perf_guest_switch_msr *compat_proto_guest_get_msrs(int *nr, void *data);
+void compat_proto_lapic_init(void);
 
 DECLARE_STATIC_CALL(compat_get_cpl, compat_proto_get_cpl);
 

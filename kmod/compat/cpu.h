@@ -6,8 +6,30 @@
 #include <linux/version.h>
 #include <asm/msr.h>
 
-/* How many general counters host perf has found on this machine; 0 without a PMU. */
-unsigned int compat_perf_counters(void);
+/**
+ * struct compat_counters - what host perf has found on this machine
+ * @general: number of general counters; 0 without a PMU
+ * @fixed: number of fixed counters
+ * @bits: width of the general ones
+ */
+struct compat_counters {
+	unsigned int general;
+	unsigned int fixed;
+	unsigned int bits;
+};
+
+struct compat_counters compat_perf_counters(void);
+
+/*
+ * Intel: the counters that count in guest mode only, and in host mode only, on this CPU, as
+ * bits of global control.  Host perf leaves the former out wherever it writes global
+ * control, and KVM has the CPU switch them at VM entry and exit.
+ */
+unsigned long *compat_only_in_guest(void);
+unsigned long *compat_only_in_host(void);
+
+/* Intel: the local APIC masks the PMU's entry when it delivers it; unmask it, as host perf does. */
+void compat_enable_pmi(void);
 
 /* The kernel renamed its own helpers in 6.16. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)

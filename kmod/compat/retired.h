@@ -14,12 +14,14 @@
 /* enum perf_hw_id */
 #define COMPAT_RETIRED_INSTRUCTION_ID	1
 #define COMPAT_RETIRED_BRANCH_ID	4
+#define COMPAT_RETIRED_BRANCH_ID_INTEL	4
 
 #elif LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 
-/* AMD's event selects, kvm_pmu_eventsel */
+/* kvm_pmu_eventsel: event selects, AMD's and Intel's; the first is the same */
 #define COMPAT_RETIRED_INSTRUCTION_ID	0xc0
 #define COMPAT_RETIRED_BRANCH_ID	0xc2
+#define COMPAT_RETIRED_BRANCH_ID_INTEL	0xc4
 
 #endif
 

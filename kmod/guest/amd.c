@@ -18,45 +18,21 @@
 
 /* APM vol. 2, "Performance Event-Select Registers". */
 #define SELECT_EVENT		0xf000000ffULL
-#define SELECT_UNIT_MASK	0x0000ff00ULL
-#define SELECT_USR		BIT_ULL(16)
-#define SELECT_OS		BIT_ULL(17)
-#define SELECT_EDGE		BIT_ULL(18)
-#define SELECT_INT		BIT_ULL(20)
-#define SELECT_EN		BIT_ULL(22)
-#define SELECT_INV		BIT_ULL(23)
-#define SELECT_CMASK		0xff000000ULL
 
 /* PPR for family 19h, "Core Performance Monitor Counters". */
 #define EVENT_INSTRUCTIONS	0x0c0
 #define EVENT_BRANCHES		0x0c2
 
-void guest_reset(struct guest_pmu *pmu, enum guest_set set, unsigned int nr)
+/*
+ * All ones at reset, so that software which knows only the older sets finds its
+ * counters enabled.
+ */
+static void amd_reset(struct guest_pmu *pmu)
 {
-	unsigned int i;
-
-	if (nr > VPMU_MAX_COUNTERS)
-		nr = VPMU_MAX_COUNTERS;
-	pmu->set = set;
-	pmu->nr = set == GUEST_NONE ? 0 : nr;
-	for (i = 0; i < VPMU_MAX_COUNTERS; i++) {
-		pmu->select[i] = 0;
-		pmu->value[i] = 0;
-	}
-	/*
-	 * All ones at reset, so that software which knows only the older sets
-	 * finds its counters enabled.
-	 */
 	pmu->control = guest_counter_mask(pmu);
-	pmu->status = 0;
 }
 
-u64 guest_counter_mask(const struct guest_pmu *pmu)
-{
-	return BIT_ULL(pmu->nr) - 1;
-}
-
-struct guest_reg guest_decode(const struct guest_pmu *pmu, u32 msr)
+static struct guest_reg amd_decode(const struct guest_pmu *pmu, u32 msr)
 {
 	struct guest_reg reg = { GUEST_REG_NONE, 0 };
 	u32 n;
@@ -99,34 +75,23 @@ struct guest_reg guest_decode(const struct guest_pmu *pmu, u32 msr)
 	return reg;
 }
 
-bool guest_rdpmc_valid(const struct guest_pmu *pmu, u32 index)
+static int amd_rdpmc(const struct guest_pmu *pmu, u32 index)
 {
-	return index < pmu->nr;
+	return index < pmu->nr ? (int)index : -1;
 }
 
 /*
- * AMD CPUs don't fault on reserved bits of an event select, and some keep
- * them; Linux commit 9b026073db2f, "KVM: x86/svm: Clear reserved bits written
+ * AMD CPUs ignore writes to reserved bits and to read-only registers (PPR for
+ * family 19h, "Core Performance Monitor Counters").  Some keep those of an event
+ * select; Linux commit 9b026073db2f, "KVM: x86/svm: Clear reserved bits written
  * to PerfEvtSeln MSRs".  Dropping them keeps every bit that isn't understood
  * away from hardware.  The host and guest bits are not offered.
  */
-u64 guest_select_bits(u64 data)
+static u64 amd_select_bits(u64 data)
 {
-	return data & (SELECT_EVENT | SELECT_UNIT_MASK | SELECT_USR | SELECT_OS |
-		       SELECT_EDGE | SELECT_INT | SELECT_EN | SELECT_INV |
-		       SELECT_CMASK);
-}
-
-bool guest_counting(const struct guest_pmu *pmu, unsigned int i)
-{
-	return (pmu->select[i] & SELECT_EN) &&
-	       (pmu->select[i] & (SELECT_USR | SELECT_OS)) &&
-	       (pmu->control & BIT_ULL(i));
-}
-
-bool guest_interrupts(const struct guest_pmu *pmu, unsigned int i)
-{
-	return pmu->select[i] & SELECT_INT;
+	return data & (SELECT_EVENT | GUEST_SELECT_UNIT_MASK | GUEST_SELECT_USR |
+		       GUEST_SELECT_OS | GUEST_SELECT_EDGE | GUEST_SELECT_INT |
+		       GUEST_SELECT_EN | GUEST_SELECT_INV | GUEST_SELECT_CMASK);
 }
 
 /*
@@ -135,8 +100,11 @@ bool guest_interrupts(const struct guest_pmu *pmu, unsigned int i)
  * branches in all flavours are here, mispredicted ones too: those are counted
  * when the branch retires.
  */
-static bool retirement_event(const struct guest_pmu *pmu, u64 event)
+static bool amd_retirement(const struct guest_pmu *pmu, unsigned int i)
 {
+	u64 select = pmu->select[i];
+	u64 event = (select & 0xff) | ((select & SELECT_EVENT) >> 24 & 0xf00);
+
 	switch (event & 0xff) {
 	case 0xc0 ... 0xcc:
 		/* 0x1c0... are unassigned, or more of the same. */
@@ -155,28 +123,9 @@ static bool retirement_event(const struct guest_pmu *pmu, u64 event)
 	return false;
 }
 
-bool guest_speculative(const struct guest_pmu *pmu, unsigned int i)
+static enum vpmu_class amd_class(const struct guest_pmu *pmu, unsigned int i)
 {
-	u64 select = pmu->select[i];
-	u64 event = (select & 0xff) | ((select & SELECT_EVENT) >> 24 & 0xf00);
-
-	/* With INV it counts the cycles in which little of it happened. */
-	return (select & SELECT_INV) || !retirement_event(pmu, event);
-}
-
-enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i)
-{
-	u64 select = pmu->select[i];
-
-	/*
-	 * With INV, or a CMASK above 1, the counter counts cycles in which
-	 * many, few or no instructions retired; one more or less instruction
-	 * is not one more or less count.
-	 */
-	if ((select & SELECT_INV) || (select & SELECT_CMASK) > BIT_ULL(24))
-		return VPMU_OTHER;
-
-	switch (select & SELECT_EVENT) {
+	switch (pmu->select[i] & SELECT_EVENT) {
 	case EVENT_INSTRUCTIONS:
 		return VPMU_INSTRUCTION;
 	case EVENT_BRANCHES:
@@ -186,13 +135,11 @@ enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i)
 	}
 }
 
-unsigned int guest_filter(const struct guest_pmu *pmu, unsigned int i)
-{
-	unsigned int filter = 0;
-
-	if (pmu->select[i] & SELECT_OS)
-		filter |= VPMU_IN_KERNEL;
-	if (pmu->select[i] & SELECT_USR)
-		filter |= VPMU_IN_USER;
-	return filter;
-}
+const struct guest_ops guest_amd = {
+	.reset = amd_reset,
+	.decode = amd_decode,
+	.by_rdpmc = amd_rdpmc,
+	.select_bits = amd_select_bits,
+	.retirement = amd_retirement,
+	.class = amd_class,
+};

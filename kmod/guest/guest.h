@@ -3,8 +3,11 @@
  * The PMU registers that a guest sees: which MSRs exist, what a write keeps,
  * what a counter counts.  Knows nothing of physical counters.
  *
- * This file and its implementations are pure and are compiled in user space
- * too.
+ *  - guest.c  what all register sets have in common;
+ *  - amd.c    AMD's legacy counters, core extension and PerfMonV2;
+ *  - intel.c  Intel's architectural performance monitoring.
+ *
+ * These files are pure and are compiled in user space too.
  */
 #ifndef VPMU_GUEST_H
 #define VPMU_GUEST_H
@@ -17,71 +20,179 @@ enum guest_set {
 	GUEST_AMD_LEGACY,	/* 4 counters, K7 MSRs */
 	GUEST_AMD_CORE,		/* 6 counters, core extension */
 	GUEST_AMD_V2,		/* PerfMonV2: global control and status */
+	GUEST_INTEL,		/* architectural performance monitoring */
 };
+
+/*
+ * Event selects.  These bits are the same in AMD's and Intel's (APM vol. 2,
+ * "Performance Event-Select Registers"; SDM vol. 3, "Architectural Performance
+ * Monitoring").
+ */
+#define GUEST_SELECT_USR	BIT_ULL(16)
+#define GUEST_SELECT_OS		BIT_ULL(17)
+#define GUEST_SELECT_EDGE	BIT_ULL(18)
+#define GUEST_SELECT_INT	BIT_ULL(20)
+#define GUEST_SELECT_EN		BIT_ULL(22)
+#define GUEST_SELECT_INV	BIT_ULL(23)
+#define GUEST_SELECT_CMASK	0xff000000ULL
+#define GUEST_SELECT_UNIT_MASK	0x0000ff00ULL
+
+/*
+ * The event of Intel's third fixed counter, which no general one can be told to
+ * count: 0300H, as Linux calls it (ref-cycles in arch/x86/events/intel/core.c), and a
+ * bit that is reserved in selects of general ones.
+ */
+#define GUEST_EVENT_REF_CYCLES	(BIT_ULL(32) | 0x0300)
+
+/* Bit of the first fixed counter in Intel's global registers */
+#define GUEST_FIXED_BIT		32
 
 enum guest_reg_kind {
 	GUEST_REG_NONE,		/* not a register of this set: #GP */
 	GUEST_REG_SELECT,
 	GUEST_REG_COUNTER,
+	GUEST_REG_COUNTER_LOW,	/* a write is of 32 bits, and their sign goes on */
+	GUEST_REG_FIXED_CONTROL,	/* the selects of all fixed counters */
 	GUEST_REG_STATUS,
 	GUEST_REG_CONTROL,
 	GUEST_REG_STATUS_CLEAR,
 	GUEST_REG_STATUS_SET,
+	GUEST_REG_IN_USE,
 };
 
 struct guest_reg {
 	enum guest_reg_kind kind;
-	unsigned int index;	/* of the counter, for SELECT and COUNTER */
+	unsigned int index;	/* of the counter, for SELECT and COUNTER... */
+};
+
+/**
+ * struct guest_config - what the guest's CPUID says of its PMU
+ * @set: the register set
+ * @general: number of general counters
+ * @fixed: number of fixed counters (Intel)
+ * @version: of architectural performance monitoring (Intel)
+ * @full_width: general counters can be written with all their bits (Intel)
+ */
+struct guest_config {
+	enum guest_set set;
+	unsigned int general;
+	unsigned int fixed;
+	unsigned int version;
+	bool full_width;
+};
+
+struct guest_pmu;
+
+/**
+ * struct guest_ops - a vendor's registers
+ * @reset: @pmu's configuration is new: put its registers into their reset state
+ * @decode: which register, if any, is MSR @msr?
+ * @by_rdpmc: which counter does RDPMC read with @index in ECX?  Negative: none, #GP
+ * @reserved: bits that must not be set in a register, as #GP tells; NULL if the
+ *	vendor's CPUs ignore them all
+ * @select_bits: the bits of @data that an event select keeps
+ * @retirement: does counter @i count what the guest's program did (retired instructions,
+ *	branches ...) rather than what the CPU does (cycles, cache misses ...)?
+ * @class: how the tally touches counter @i, whose select has no INV and no CMASK
+ *	above 1
+ * @read_only_faults: a write to a read-only register is #GP, and not ignored
+ */
+struct guest_ops {
+	void (*reset)(struct guest_pmu *pmu);
+	struct guest_reg (*decode)(const struct guest_pmu *pmu, u32 msr);
+	int (*by_rdpmc)(const struct guest_pmu *pmu, u32 index);
+	u64 (*reserved)(const struct guest_pmu *pmu, enum guest_reg_kind kind);
+	u64 (*select_bits)(u64 data);
+	bool (*retirement)(const struct guest_pmu *pmu, unsigned int i);
+	enum vpmu_class (*class)(const struct guest_pmu *pmu, unsigned int i);
+	bool read_only_faults;
 };
 
 /**
  * struct guest_pmu - the registers of one vCPU
- * @set: which register set
- * @nr: number of counters, at most VPMU_MAX_COUNTERS; none with GUEST_NONE
- * @select: event selects, without reserved bits
+ * @set: which register set; first, for stubs.S
+ * @nr: number of counters, at most VPMU_MAX_COUNTERS; none with GUEST_NONE.
+ *	General ones come first, then fixed ones
+ * @general: number of general counters
+ * @version: as in struct guest_config
+ * @full_width: the same
+ * @ops: the vendor
+ * @select: event selects, without reserved bits; those of fixed counters as if they
+ *	were general ones
  * @value: counters, 48 bits; valid when not running on a physical counter
- * @control: global control (PerfMonV2), all counters' bits set otherwise
- * @status: global overflow status (PerfMonV2)
+ * @control: global control, all counters' bits set where there is none
+ * @status: global overflow status, if there is one
+ * @fixed_control: Intel's IA32_FIXED_CTR_CTRL
  */
 struct guest_pmu {
 	enum guest_set set;
 	unsigned int nr;
+	unsigned int general;
+	unsigned int version;
+	bool full_width;
+	const struct guest_ops *ops;
 	u64 select[VPMU_MAX_COUNTERS];
 	u64 value[VPMU_MAX_COUNTERS];
 	u64 control;
 	u64 status;
+	u64 fixed_control;
 };
 
-/* Give @pmu the registers of @set with @nr counters, in their reset state. */
-void guest_reset(struct guest_pmu *pmu, enum guest_set set, unsigned int nr);
+extern const struct guest_ops guest_amd;
+extern const struct guest_ops guest_intel;
 
-/* Which register, if any, is MSR @msr? */
-struct guest_reg guest_decode(const struct guest_pmu *pmu, u32 msr);
-
-/* Is @index (ECX of RDPMC) a counter? */
-bool guest_rdpmc_valid(const struct guest_pmu *pmu, u32 index);
+/* Give @pmu the registers of @config, in their reset state. */
+void guest_reset(struct guest_pmu *pmu, const struct guest_config *config);
 
 /* All counters, as bits of control and status. */
 u64 guest_counter_mask(const struct guest_pmu *pmu);
 
-/* The bits of @data that an event select keeps. */
-u64 guest_select_bits(u64 data);
+/* Intel's IA32_PERF_GLOBAL_INUSE */
+u64 guest_in_use(const struct guest_pmu *pmu);
 
-/* Does counter @i run? */
-bool guest_counting(const struct guest_pmu *pmu, unsigned int i);
+/* What fixed counter @n (from 0) counts, with @control in Intel's IA32_FIXED_CTR_CTRL. */
+u64 guest_fixed_select(u64 control, unsigned int n);
 
-/* Does counter @i ask for an interrupt when it overflows? */
-bool guest_interrupts(const struct guest_pmu *pmu, unsigned int i);
-
-/* What counter @i counts, and in which privilege levels (VPMU_IN_...). */
+/* How the tally touches counter @i. */
 enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i);
+
+/* In which privilege levels it counts (VPMU_IN_...). */
 unsigned int guest_filter(const struct guest_pmu *pmu, unsigned int i);
 
 /*
- * Does counter @i count what the CPU does (cycles, cache misses...) rather than
- * what the guest's program did (retired instructions, branches...)?  The
- * former goes on while KVM works for the guest, in freeze mode "hybrid".
+ * Does counter @i count what the CPU does?  That goes on while KVM works for the
+ * guest, in freeze mode "hybrid".
  */
 bool guest_speculative(const struct guest_pmu *pmu, unsigned int i);
+
+static inline struct guest_reg guest_decode(const struct guest_pmu *pmu, u32 msr)
+{
+	return pmu->ops->decode(pmu, msr);
+}
+
+/* Counter @i's bit in control and status */
+static inline u64 guest_bit(const struct guest_pmu *pmu, unsigned int i)
+{
+	return i < pmu->general ? BIT_ULL(i) : BIT_ULL(GUEST_FIXED_BIT + i - pmu->general);
+}
+
+static inline bool guest_has_status(const struct guest_pmu *pmu)
+{
+	return pmu->set >= GUEST_AMD_V2;
+}
+
+/* Does counter @i run? */
+static inline bool guest_counting(const struct guest_pmu *pmu, unsigned int i)
+{
+	return (pmu->select[i] & GUEST_SELECT_EN) &&
+	       (pmu->select[i] & (GUEST_SELECT_USR | GUEST_SELECT_OS)) &&
+	       (pmu->control & guest_bit(pmu, i));
+}
+
+/* Does counter @i ask for an interrupt when it overflows? */
+static inline bool guest_interrupts(const struct guest_pmu *pmu, unsigned int i)
+{
+	return pmu->select[i] & GUEST_SELECT_INT;
+}
 
 #endif

@@ -74,7 +74,8 @@ static int resolve(struct hook *hook)
 			pr_info("%s not found: %s\n", hook->symbol, hook->without);
 			return 0;
 		}
-		pr_err("%s not found in this kernel (is kvm_amd loaded?)\n", hook->symbol);
+		pr_err("%s not found in this kernel (is %s loaded?)\n", hook->symbol,
+		       compat_kvm_module());
 		return -ENOENT;
 	}
 	if (hook->bind)

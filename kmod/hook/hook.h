@@ -18,20 +18,24 @@
 /**
  * struct hook - one function that we care about
  * @symbol: its name
+ * @intel: its counterpart in kvm_intel, if that has another name
  * @handler: goes in its place, with the same prototype; NULL to only watch
  * @when: called before the function runs, with its first two arguments; whether
  *	to redirect this call
  * @stub: for the hottest functions, in place of the two above: what their
  *	fentry calls (stubs.S)
+ * @stub_uncounted: the same where VM entries don't count, if that is another one
  * @bind: points the static call for the original to its argument
  * @without: what doesn't work if the symbol is missing; NULL if we can't
  *	work at all then
  */
 struct hook {
 	const char *symbol;
+	const char *intel;
 	void *handler;
 	bool (*when)(void *arg, unsigned long second);
 	void (*stub)(void);
+	void (*stub_uncounted)(void);
 	void (*bind)(void *original);
 	const char *without;
 
@@ -61,24 +65,32 @@ int hooks_enable(struct hook *table, unsigned int nr);
  */
 void hooks_disable(void);
 
-/* What stubs.S calls (table.c), besides emul_entry(), vpmu_find() and access_...() */
+/* What stubs.S calls (table.c), besides functions of emul.c, pmi.c, vcpu.c and access.c */
 struct vpmu_vcpu;
 void vpmu_retired(struct vpmu_vcpu *vv, u32 owed);
-fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
+fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
 
 /* stubs.S: fentry calls them, C never does. */
-void stub_svm_vcpu_run(void);
+void stub_vcpu_run(void);
 void stub_event_retired(void);
 void stub_instruction_retired(void);
 void stub_branch_retired(void);
+void stub_vcpu_run_uncounted(void);
+void stub_event_retired_uncounted(void);
+void stub_instruction_retired_uncounted(void);
+void stub_branch_retired_uncounted(void);
 void stub_kvm_pmu_is_valid_msr(void);
 void stub_kvm_pmu_get_msr(void);
 void stub_kvm_pmu_set_msr(void);
 void stub_kvm_pmu_rdpmc(void);
+void stub_kvm_pmu_handle_event(void);
 
 /* The hooks of this module. */
 extern struct hook vpmu_hooks[];
 extern const unsigned int vpmu_nr_hooks;
+
+/* Choose names and stubs for this host's CPU; first of all. */
+void vpmu_hooks_choose(void);
 
 /* All hooks are in place: vCPUs that are created from now on may be ours. */
 void vpmu_hooks_ready(void);

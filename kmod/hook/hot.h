@@ -10,7 +10,8 @@
 #define HOT_SLOW	8
 #define HOT_OWED	12
 #define HOT_EMULATED	16
-#define GUEST_SET	24
+#define HOT_SLACK	24
+#define GUEST_SET	32
 
 /* Bits of vpmu_hot.owed: BIT(enum vpmu_class) */
 #define HOT_OWED_INSTRUCTION	2

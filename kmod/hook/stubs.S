@@ -29,34 +29,51 @@ SYM_FUNC_START(\name)
 	UNWIND_HINT_FUNC
 .endm
 
-/* svm_vcpu_run(vcpu, flags): about to enter the guest, interrupts are off. */
-STUB_START stub_svm_vcpu_run
+/*
+ * svm_vcpu_run(vcpu, flags) or vmx_vcpu_run(vcpu, flags): about to enter the guest,
+ * interrupts are off.  Where VM entries count, \counted, each has to be tallied; else
+ * there is only something to do if HOT_SLOW or HOT_OWED says so.
+ */
+.macro RUN entry:req counted:req
 	movq	%gs:vpmu_hot(%rip), %rax
 	testq	%rax, %rax
-	jz	.Lenter
+	jz	.Lenter_\@
+.if \counted == 0
+	cmpq	$0, HOT_SLOW(%rax)
+	je	.Lenter_\@
+.endif
 	pushq	%rdi
 	pushq	%rsi
 	movq	%rax, %rdi
-	call	emul_entry
+	call	\entry
 	popq	%rsi
 	popq	%rdi
 	testb	%al, %al
-	jnz	.Lborrowing
-.Lenter:
+	jnz	.Lborrowing_\@
+.Lenter_\@:
 	RET
-.Lborrowing:
+.Lborrowing_\@:
 	INSTEAD
-	jmp	vpmu_svm_vcpu_run
-SYM_FUNC_END(stub_svm_vcpu_run)
+	jmp	vpmu_vcpu_run
+.endm
+
+STUB_START stub_vcpu_run
+	RUN emul_entry 1
+SYM_FUNC_END(stub_vcpu_run)
+
+STUB_START stub_vcpu_run_uncounted
+	RUN emul_entry_uncounted 0
+SYM_FUNC_END(stub_vcpu_run_uncounted)
 
 /*
  * KVM completed an instruction (or found that it was a branch) of the vCPU in
  * %rdi.  The vCPU is loaded, so if it isn't the one that is hot here, then it
  * has no running counters of ours.
  *
- * Note that it owes one: the coming VM entry usually makes up for it.
+ * Note that it owes one: the coming VM entry usually makes up for it.  Where VM entries
+ * don't count, the physical counters' slack does.
  */
-.macro RETIRED owed:req
+.macro RETIRED owed:req counted:req
 	movq	%gs:vpmu_hot(%rip), %rax
 	testq	%rax, %rax
 	jz	.Loriginal_\@
@@ -68,6 +85,10 @@ SYM_FUNC_END(stub_svm_vcpu_run)
 	/* HOT_SLOW and HOT_OWED at once */
 	cmpq	$0, HOT_SLOW(%rax)
 	jne	.Lslow_\@
+.if \counted == 0
+	decq	HOT_SLACK(%rax)
+	js	.Lslow_\@
+.endif
 	movl	$\owed, HOT_OWED(%rax)
 	INSTEAD
 	RET
@@ -83,28 +104,45 @@ SYM_FUNC_END(stub_svm_vcpu_run)
 
 #ifdef COMPAT_RETIRED_INSTRUCTION_ID
 /* kvm_pmu_trigger_event(vcpu, event) */
-STUB_START stub_event_retired
+.macro EVENT_RETIRED counted:req
 	cmpq	$COMPAT_RETIRED_INSTRUCTION_ID, %rsi
-	jne	stub_branch_retired
-	RETIRED HOT_OWED_INSTRUCTION
+	jne	.Lbranch_\@
+	RETIRED HOT_OWED_INSTRUCTION \counted
+.Lbranch_\@:
+	cmpq	$COMPAT_RETIRED_BRANCH_ID, %rsi
+	je	.Lis_branch_\@
+	cmpq	$COMPAT_RETIRED_BRANCH_ID_INTEL, %rsi
+	jne	.Lother_\@
+.Lis_branch_\@:
+	RETIRED HOT_OWED_BRANCH \counted
+.Lother_\@:
+	RET
+.endm
+
+STUB_START stub_event_retired
+	EVENT_RETIRED 1
 SYM_FUNC_END(stub_event_retired)
 
-STUB_START stub_branch_retired
-	cmpq	$COMPAT_RETIRED_BRANCH_ID, %rsi
-	jne	.Lother
-	RETIRED HOT_OWED_BRANCH
-.Lother:
-	RET
-SYM_FUNC_END(stub_branch_retired)
+STUB_START stub_event_retired_uncounted
+	EVENT_RETIRED 0
+SYM_FUNC_END(stub_event_retired_uncounted)
 #else
 /* kvm_pmu_instruction_retired(vcpu), kvm_pmu_branch_retired(vcpu) */
 STUB_START stub_instruction_retired
-	RETIRED HOT_OWED_INSTRUCTION
+	RETIRED HOT_OWED_INSTRUCTION 1
 SYM_FUNC_END(stub_instruction_retired)
 
 STUB_START stub_branch_retired
-	RETIRED HOT_OWED_BRANCH
+	RETIRED HOT_OWED_BRANCH 1
 SYM_FUNC_END(stub_branch_retired)
+
+STUB_START stub_instruction_retired_uncounted
+	RETIRED HOT_OWED_INSTRUCTION 0
+SYM_FUNC_END(stub_instruction_retired_uncounted)
+
+STUB_START stub_branch_retired_uncounted
+	RETIRED HOT_OWED_BRANCH 0
+SYM_FUNC_END(stub_branch_retired_uncounted)
 #endif
 
 /*
@@ -138,6 +176,24 @@ SYM_FUNC_END(stub_branch_retired)
 	UNWIND_HINT_FUNC
 	RET
 .endm
+
+/*
+ * kvm_pmu_handle_event(vcpu): the vCPU is loaded.  KVM's own counters are off, but it
+ * may want to clear its requests.
+ */
+STUB_START stub_kvm_pmu_handle_event
+	movq	%gs:vpmu_cpu(%rip), %rax
+	testq	%rax, %rax
+	jz	.Lhandled
+	cmpq	%rdi, HOT_VCPU(%rax)
+	jne	.Lhandled
+	pushq	%rdi
+	movq	%rax, %rdi
+	call	pmi_handle
+	popq	%rdi
+.Lhandled:
+	RET
+SYM_FUNC_END(stub_kvm_pmu_handle_event)
 
 /* kvm_pmu_is_valid_msr(vcpu, index) */
 STUB_START stub_kvm_pmu_is_valid_msr

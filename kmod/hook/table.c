@@ -26,6 +26,7 @@ static_assert(offsetof(struct vpmu_vcpu, hot.slow) == HOT_SLOW);
 static_assert(offsetof(struct vpmu_vcpu, hot.owed) == HOT_OWED);
 static_assert(HOT_OWED == HOT_SLOW + 4);	/* stubs.S looks at both at once */
 static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
+static_assert(offsetof(struct vpmu_vcpu, hot.slack) == HOT_SLACK);
 static_assert(offsetof(struct vpmu_vcpu, guest.set) == GUEST_SET);
 static_assert(GUEST_NONE == 0);			/* stubs.S compares with that */
 static_assert(offsetof(struct vpmu_cpu, vv) == 0);
@@ -82,17 +83,6 @@ static void vpmu_kvm_pmu_refresh(struct kvm_vcpu *vcpu)
 	vpmu_refresh(vpmu_find(vcpu));
 }
 
-ORIGINAL(kvm_pmu_handle_event, compat_proto_init);
-static void vpmu_kvm_pmu_handle_event(struct kvm_vcpu *vcpu)
-{
-	struct vpmu_vcpu *vv = vpmu_find(vcpu);
-
-	pmi_handle(vv);
-	switch_reconsider(vv);
-	/* KVM's own counters are off, but it may want to clear its requests. */
-	static_call(original_kvm_pmu_handle_event)(vcpu);
-}
-
 #ifdef COMPAT_NMI_WAITS
 ORIGINAL(kvm_pmu_deliver_pmi, compat_proto_init);
 static void vpmu_kvm_pmu_deliver_pmi(struct kvm_vcpu *vcpu)
@@ -130,15 +120,10 @@ static void vpmu_kvm_arch_vcpu_put(struct kvm_vcpu *vcpu)
 	static_call(original_kvm_arch_vcpu_put)(vcpu);
 }
 
-DEFINE_STATIC_CALL_NULL(original_svm_vcpu_run, compat_proto_run);
-static void bind_svm_vcpu_run(void *original)
+ORIGINAL(vcpu_run, compat_proto_run);
+fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 {
-	static_call_update(original_svm_vcpu_run, original);
-}
-
-fastpath_t vpmu_svm_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
-{
-	fastpath_t result = static_call(original_svm_vcpu_run)(vcpu, flags);
+	fastpath_t result = static_call(original_vcpu_run)(vcpu, flags);
 
 	switch_give_back(this_cpu_read(vpmu_cpu.vv));
 	return result;
@@ -158,8 +143,10 @@ static bool notrace host_starts_event(void *arg, unsigned long flags)
 {
 	struct perf_event *event = arg;
 
-	if (event->hw.idx >= 0)
-		switch_evict(event->hw.idx);
+	if (event->hw.idx >= 0) {
+		switch_evict(hw_slot(vpmu_hw, event->hw.idx));
+		switch_host_changes(hw_slot(vpmu_hw, event->hw.idx));
+	}
 	return false;
 }
 
@@ -181,8 +168,10 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 {
 	struct perf_event *event = arg;
 
-	if (event->hw.idx >= 0)
-		switch_keep(event->hw.idx, !(flags & PERF_EF_UPDATE));
+	if (event->hw.idx >= 0) {
+		switch_keep(hw_slot(vpmu_hw, event->hw.idx), !(flags & PERF_EF_UPDATE));
+		switch_host_changes(hw_slot(vpmu_hw, event->hw.idx));
+	}
 	return false;
 }
 
@@ -203,28 +192,34 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 struct hook vpmu_hooks[] = {
 	{
 		.symbol = "svm_vcpu_run",
-		.stub = stub_svm_vcpu_run,
-		.bind = bind_svm_vcpu_run,
+		.intel = "vmx_vcpu_run",
+		.stub = stub_vcpu_run,
+		.stub_uncounted = stub_vcpu_run_uncounted,
+		.bind = bind_vcpu_run,
 	},
 #ifdef COMPAT_RETIRED_INSTRUCTION_ID
 	{
 		.symbol = "kvm_pmu_trigger_event",
 		.stub = stub_event_retired,
+		.stub_uncounted = stub_event_retired_uncounted,
 	},
 #else
 	{
 		.symbol = "kvm_pmu_instruction_retired",
 		.stub = stub_instruction_retired,
+		.stub_uncounted = stub_instruction_retired_uncounted,
 	},
 	{
 		.symbol = "kvm_pmu_branch_retired",
 		.stub = stub_branch_retired,
+		.stub_uncounted = stub_branch_retired_uncounted,
 	},
 #endif
 	STUB(kvm_pmu_is_valid_msr),
 	STUB(kvm_pmu_get_msr),
 	STUB(kvm_pmu_set_msr),
 	STUB(kvm_pmu_rdpmc),
+	STUB(kvm_pmu_handle_event),
 	REDIRECT(kvm_arch_vcpu_load),
 	REDIRECT(kvm_arch_vcpu_put),
 	{
@@ -241,10 +236,12 @@ struct hook vpmu_hooks[] = {
 	},
 	{
 		.symbol = "enter_svm_guest_mode",
+		.intel = "nested_vmx_enter_non_root_mode",
 		.when = level_changes,
 	},
 	{
 		.symbol = "nested_svm_vmexit",
+		.intel = COMPAT_NESTED_VMX_VMEXIT,
 		.when = level_changes,
 	},
 	{
@@ -256,7 +253,6 @@ struct hook vpmu_hooks[] = {
 		.symbol = "kvm_vcpu_reset",
 		.when = level_changes,
 	},
-	REDIRECT(kvm_pmu_handle_event),
 #ifdef COMPAT_NMI_WAITS
 	REDIRECT(kvm_pmu_deliver_pmi),
 #endif
@@ -271,3 +267,15 @@ struct hook vpmu_hooks[] = {
 };
 
 const unsigned int vpmu_nr_hooks = ARRAY_SIZE(vpmu_hooks);
+
+void vpmu_hooks_choose(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < vpmu_nr_hooks; i++) {
+		if (compat_on_intel() && vpmu_hooks[i].intel)
+			vpmu_hooks[i].symbol = vpmu_hooks[i].intel;
+		if (!vpmu_hw->entry_counts && vpmu_hooks[i].stub_uncounted)
+			vpmu_hooks[i].stub = vpmu_hooks[i].stub_uncounted;
+	}
+}

@@ -9,51 +9,22 @@
 #include <linux/bits.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
-#include <linux/percpu.h>
 #include <asm/perf_event.h>
 #include <asm/processor.h>
 
-#include "../compat/cpu.h"
-#include "../count.h"
-#include "hw.h"
+#include "msr.h"
 
 static bool vmrun_counts = true;
 module_param(vmrun_counts, bool, 0444);
 MODULE_PARM_DESC(vmrun_counts,
 		 "VMRUN counts as a retired instruction and branch of the guest, as AMD CPUs do (default: Y)");
 
-static DEFINE_PER_CPU(struct hw_accesses, accesses);
+/* APM vol. 2, "Performance Counter MSRs": of the core extension; guests know no more. */
+#define NR_CORE		6U
 
 static u32 select_base, counter_base;
 static unsigned int stride;
 static u64 global_mask;		/* 0 without PerfMonV2 */
-
-static u64 hw_rdmsr(u32 msr)
-{
-	this_cpu_inc(accesses.rdmsr);
-	return compat_rdmsr(msr);
-}
-
-static void hw_wrmsr(u32 msr, u64 value)
-{
-	this_cpu_inc(accesses.wrmsr);
-	compat_wrmsr(msr, value);
-}
-
-struct hw_accesses hw_accesses(void)
-{
-	struct hw_accesses sum = { };
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		const struct hw_accesses *a = per_cpu_ptr(&accesses, cpu);
-
-		sum.rdmsr += a->rdmsr;
-		sum.wrmsr += a->wrmsr;
-		sum.rdpmc += a->rdpmc;
-	}
-	return sum;
-}
 
 static bool amd_in_use(unsigned int i)
 {
@@ -62,12 +33,7 @@ static bool amd_in_use(unsigned int i)
 
 static u64 amd_read(unsigned int i)
 {
-	u32 low, high;
-
-	this_cpu_inc(accesses.rdpmc);
-	/* The kernel's own can be a hypervisor's, which has no SVM for us then. */
-	asm volatile("rdpmc" : "=a" (low), "=d" (high) : "c" (i));
-	return ((u64)high << 32 | low) & VPMU_COUNTER_MASK;
+	return hw_rdpmc(i);
 }
 
 static void amd_write(unsigned int i, u64 value)
@@ -104,6 +70,11 @@ static void amd_halt(unsigned int i)
 	hw_wrmsr(select_base + i * stride, 0);
 }
 
+static u64 amd_overflowed(void)
+{
+	return global_mask ? hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) : U64_MAX;
+}
+
 static void amd_ack(u64 mask)
 {
 	if (global_mask)
@@ -134,9 +105,10 @@ static void amd_give_back(unsigned int i, const struct hw_saved *saved)
  * Interrupt Flag, STGI and CLGI Instructions").  KVM clears it too before
  * VMRUN, and sets it after #VMEXIT.
  */
-static void amd_hold_nmis(void)
+static bool amd_hold_nmis(void)
 {
 	asm volatile("clgi" : : : "memory");
+	return true;
 }
 
 static void amd_release_nmis(void)
@@ -171,6 +143,7 @@ static struct hw_ops amd_ops = {
 	.prepare = amd_prepare,
 	.start = amd_start,
 	.halt = amd_halt,
+	.overflowed = amd_overflowed,
 	.ack = amd_ack,
 	.borrow = amd_borrow,
 	.give_back = amd_give_back,
@@ -185,14 +158,14 @@ const struct hw_ops *hw_amd_probe(void)
 	unsigned int nr;
 
 	if (!boot_cpu_has(X86_FEATURE_SVM)) {
-		pr_err("this CPU has no SVM; only AMD hosts are supported so far\n");
+		pr_err("this CPU has no SVM\n");
 		return NULL;
 	}
 	/*
 	 * The counters are shared with host perf, which has checked at boot
 	 * that they exist and work.
 	 */
-	nr = compat_perf_counters();
+	nr = compat_perf_counters().general;
 	if (!nr) {
 		pr_err("this CPU has no PMU that Linux could use\n");
 		return NULL;
@@ -203,7 +176,7 @@ const struct hw_ops *hw_amd_probe(void)
 		counter_base = MSR_F15H_PERF_CTR;
 		stride = 2;
 		amd_ops.name = "AMD core counters";
-		amd_ops.nr = min_t(unsigned int, nr, VPMU_MAX_COUNTERS);
+		amd_ops.nr = min(nr, NR_CORE);
 	} else {
 		select_base = MSR_K7_EVNTSEL0;
 		counter_base = MSR_K7_PERFCTR0;
@@ -211,6 +184,7 @@ const struct hw_ops *hw_amd_probe(void)
 		amd_ops.name = "AMD legacy counters";
 		amd_ops.nr = min_t(unsigned int, nr, AMD64_NUM_COUNTERS);
 	}
+	amd_ops.general = amd_ops.nr;
 	if (boot_cpu_has(X86_FEATURE_PERFMON_V2)) {
 		amd_ops.name = "AMD PerfMonV2";
 		global_mask = GENMASK_ULL(amd_ops.nr - 1, 0);

@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/percpu.h>
 #include <linux/printk.h>
 #include <asm/processor.h>
 
 #include "hw.h"
+#include "msr.h"
+
+DEFINE_PER_CPU(struct hw_accesses, hw_counts);
+
+struct hw_accesses hw_accesses(void)
+{
+	struct hw_accesses sum = { };
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const struct hw_accesses *a = per_cpu_ptr(&hw_counts, cpu);
+
+		sum.rdmsr += a->rdmsr;
+		sum.wrmsr += a->wrmsr;
+		sum.rdpmc += a->rdpmc;
+	}
+	return sum;
+}
 
 const struct hw_ops *hw_probe(void)
 {
@@ -12,8 +31,10 @@ const struct hw_ops *hw_probe(void)
 	case X86_VENDOR_AMD:
 	case X86_VENDOR_HYGON:
 		return hw_amd_probe();
+	case X86_VENDOR_INTEL:
+		return hw_intel_probe();
 	default:
-		pr_err("CPUs of this vendor (%s) are not supported, only AMD's are\n",
+		pr_err("CPUs of this vendor (%s) are not supported, only AMD's and Intel's are\n",
 		       boot_cpu_data.x86_vendor_id);
 		return NULL;
 	}

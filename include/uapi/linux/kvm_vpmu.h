@@ -22,9 +22,9 @@
  * Version of this interface, which KVM_VPMU_GET_INFO tells.  It grows with
  * each addition; what is here today stays.
  */
-#define KVM_VPMU_ABI		2
+#define KVM_VPMU_ABI		3
 
-/* What came with later versions: KVM_VPMU_GET_VM with 2 */
+/* What came with later versions: KVM_VPMU_GET_VM with 2, KVM_VPMU_REGISTERS_INTEL with 3 */
 
 /* When counters stand still (freeze mode); cycles, say, and retired instructions */
 #define KVM_VPMU_FREEZE_HYBRID	0	/* while KVM works for the vCPU: only events of retired
@@ -140,7 +140,8 @@ struct kvm_vpmu_settings {
 
 /**
  * struct kvm_vpmu_counter - a counter of a vCPU
- * @select: the guest's event select register
+ * @select: the guest's event select register; that of a fixed counter (Intel) as if it
+ *	were a general one: events C0H and 3CH, and for the third bit 32 and 0300H
  * @value: its value
  * @enabled_ns: how long it was to count while its vCPU was loaded on a CPU
  * @running_ns: how long of that it did; less if it had to share (see
@@ -164,6 +165,8 @@ struct kvm_vpmu_counter {
 #define KVM_VPMU_REGISTERS_AMD_LEGACY	1	/* 4 counters */
 #define KVM_VPMU_REGISTERS_AMD_CORE	2	/* 6 counters, core extension */
 #define KVM_VPMU_REGISTERS_AMD_V2	3	/* PerfMonV2 */
+/* Intel's architectural performance monitoring; its version is added (with 3) */
+#define KVM_VPMU_REGISTERS_INTEL	16
 
 /**
  * struct kvm_vpmu_vcpu - what a vCPU's PMU did since the vCPU was created

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the register sets that a guest may see have in common. */
+#include "guest.h"
+
+void guest_reset(struct guest_pmu *pmu, const struct guest_config *config)
+{
+	*pmu = (struct guest_pmu){
+		.set = config->set,
+		.version = config->version,
+		.full_width = config->full_width,
+		.ops = config->set == GUEST_INTEL ? &guest_intel : &guest_amd,
+	};
+	if (config->set == GUEST_NONE)
+		return;
+	pmu->general = config->general;
+	pmu->nr = config->general + config->fixed;
+	pmu->ops->reset(pmu);
+}
+
+u64 guest_counter_mask(const struct guest_pmu *pmu)
+{
+	return (BIT_ULL(pmu->general) - 1) |
+	       (BIT_ULL(pmu->nr - pmu->general) - 1) << GUEST_FIXED_BIT;
+}
+
+unsigned int guest_filter(const struct guest_pmu *pmu, unsigned int i)
+{
+	unsigned int filter = 0;
+
+	if (pmu->select[i] & GUEST_SELECT_OS)
+		filter |= VPMU_IN_KERNEL;
+	if (pmu->select[i] & GUEST_SELECT_USR)
+		filter |= VPMU_IN_USER;
+	return filter;
+}
+
+enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i)
+{
+	u64 select = pmu->select[i];
+
+	/*
+	 * With INV, or a CMASK above 1, the counter counts cycles in which
+	 * many, few or no instructions retired; one more or less instruction
+	 * is not one more or less count.
+	 */
+	if ((select & GUEST_SELECT_INV) || (select & GUEST_SELECT_CMASK) > BIT_ULL(24))
+		return VPMU_OTHER;
+	return pmu->ops->class(pmu, i);
+}
+
+bool guest_speculative(const struct guest_pmu *pmu, unsigned int i)
+{
+	/* With INV it counts the cycles in which little of it happened. */
+	return (pmu->select[i] & GUEST_SELECT_INV) || !pmu->ops->retirement(pmu, i);
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Intel's general and fixed counters.  Sources: SDM vol. 3, "Architectural Performance
+ * Monitoring" and "VM-Entry Controls", "VM-Exit Controls" (load IA32_PERF_GLOBAL_CTRL);
+ * Linux arch/x86/events/intel/core.c for how host perf uses the same registers.
+ *
+ * Event selects know no guest mode.  A counter that is to count there only has its bit in
+ * global control set in guest mode only: the CPU switches that register at VM entry and
+ * exit, between what host perf tells KVM (compat_only_in_guest()).
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bits.h>
+#include <linux/minmax.h>
+#include <linux/printk.h>
+#include <asm/perf_event.h>
+#include <asm/processor.h>
+
+#include "msr.h"
+
+/* IA32_FIXED_CTR_CTRL, of each counter */
+#define FIXED_BITS		4
+#define FIXED_OS		BIT_ULL(0)
+#define FIXED_USR		BIT_ULL(1)
+#define FIXED_PMI		BIT_ULL(3)
+#define FIXED_FIELD		GENMASK_ULL(3, 0)
+
+/* RDPMC: this bit tells a fixed counter from a general one. */
+#define RDPMC_FIXED		BIT(30)
+
+/* IA32_PERF_CAPABILITIES: general counters can be written with all their bits. */
+#define CAP_FULL_WIDTH		BIT_ULL(13)
+
+#define EVENT			(ARCH_PERFMON_EVENTSEL_EVENT | ARCH_PERFMON_EVENTSEL_UMASK | \
+				 BIT_ULL(32))
+/* With these a counter counts cycles or edges, which fixed ones can't do. */
+#define MODIFIERS		(ARCH_PERFMON_EVENTSEL_CMASK | ARCH_PERFMON_EVENTSEL_INV | \
+				 ARCH_PERFMON_EVENTSEL_EDGE)
+
+/*
+ * What fixed counters count, as selects: SDM vol. 3, "Fixed-function Performance Counters".
+ * For the third see GUEST_EVENT_REF_CYCLES.
+ */
+static const u64 fixed_events[] = { 0xc0, 0x3c, BIT_ULL(32) | 0x0300 };
+
+#define MAX_GENERAL		(VPMU_MAX_COUNTERS - (unsigned int)ARRAY_SIZE(fixed_events))
+
+/* What guests' counters on fixed ones of this CPU want there */
+static DEFINE_PER_CPU(u64 [ARRAY_SIZE(fixed_events)], fixed_fields);
+
+/* What global control is to be after intel_hold_nmis(), which has set it to 0; else 0 */
+static DEFINE_PER_CPU(u64, held_control);
+
+static struct hw_ops intel_ops;
+
+static bool is_fixed(unsigned int i)
+{
+	return i >= intel_ops.general;
+}
+
+/* Fixed counter @i's number among these */
+static unsigned int nth(unsigned int i)
+{
+	return i - intel_ops.general;
+}
+
+/* Its bit in global control and status */
+static u64 bit_of(unsigned int i)
+{
+	return BIT_ULL(hw_index(&intel_ops, i));
+}
+
+static u64 bits_of(u64 mask)
+{
+	u64 bits = 0;
+	unsigned int i;
+
+	for (i = 0; i < intel_ops.nr; i++)
+		if (mask & BIT_ULL(i))
+			bits |= bit_of(i);
+	return bits;
+}
+
+static bool intel_fits(unsigned int i, u64 select)
+{
+	if (is_fixed(i))
+		return (select & EVENT) == fixed_events[nth(i)] && !(select & MODIFIERS);
+	return (select & EVENT) != fixed_events[2];
+}
+
+/* What a fixed counter has in the register that they share */
+static u64 fixed_field(unsigned int i)
+{
+	return hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) >> nth(i) * FIXED_BITS & FIXED_FIELD;
+}
+
+static void set_fixed_field(unsigned int i, u64 field)
+{
+	u64 control = hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
+
+	control &= ~(FIXED_FIELD << nth(i) * FIXED_BITS);
+	hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, control | field << nth(i) * FIXED_BITS);
+}
+
+static u64 field_for(u64 select)
+{
+	u64 field = 0;
+
+	if (select & ARCH_PERFMON_EVENTSEL_OS)
+		field |= FIXED_OS;
+	if (select & ARCH_PERFMON_EVENTSEL_USR)
+		field |= FIXED_USR;
+	if (select & ARCH_PERFMON_EVENTSEL_INT)
+		field |= FIXED_PMI;
+	return field;
+}
+
+static bool intel_in_use(unsigned int i)
+{
+	if (is_fixed(i))
+		return fixed_field(i) & (FIXED_OS | FIXED_USR);
+	return hw_rdmsr(MSR_P6_EVNTSEL0 + i) & ARCH_PERFMON_EVENTSEL_ENABLE;
+}
+
+static u64 intel_read(unsigned int i)
+{
+	return hw_rdpmc(is_fixed(i) ? RDPMC_FIXED | nth(i) : i);
+}
+
+static void intel_write(unsigned int i, u64 value)
+{
+	hw_wrmsr(is_fixed(i) ? MSR_CORE_PERF_FIXED_CTR0 + nth(i) : MSR_IA32_PMC0 + i, value);
+}
+
+/* Nothing: intel_start() looks at global control anyway. */
+static void intel_prepare(void)
+{
+}
+
+/* In which modes the CPU counts on @i, as soon as it is told to count at all */
+static void set_modes(unsigned int i, bool in_host, bool in_guest)
+{
+	unsigned int index = hw_index(&intel_ops, i);
+	u64 held = __this_cpu_read(held_control);
+	u64 control = held ?: hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL), wanted;
+
+	/* One instruction each, as an NMI may come that changes others of them. */
+	if (in_host)
+		__clear_bit(index, compat_only_in_guest());
+	else
+		__set_bit(index, compat_only_in_guest());
+	if (in_guest)
+		__clear_bit(index, compat_only_in_host());
+	else
+		__set_bit(index, compat_only_in_host());
+
+	/* This is host mode; at the VM entry KVM looks at the masks. */
+	wanted = in_host ? control | bit_of(i) : control & ~bit_of(i);
+	if (held)
+		__this_cpu_write(held_control, wanted);
+	else if (wanted != control)
+		hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, wanted);
+}
+
+static void intel_start(unsigned int i, u64 select, bool in_host)
+{
+	set_modes(i, in_host, true);
+	if (is_fixed(i)) {
+		__this_cpu_write(fixed_fields[nth(i)], field_for(select));
+		set_fixed_field(i, field_for(select));
+		return;
+	}
+	select &= EVENT | MODIFIERS | ARCH_PERFMON_EVENTSEL_OS | ARCH_PERFMON_EVENTSEL_USR |
+		  ARCH_PERFMON_EVENTSEL_INT;
+	hw_wrmsr(MSR_P6_EVNTSEL0 + i, select | ARCH_PERFMON_EVENTSEL_ENABLE);
+}
+
+static void stop(unsigned int i)
+{
+	if (is_fixed(i))
+		set_fixed_field(i, 0);
+	else
+		hw_wrmsr(MSR_P6_EVNTSEL0 + i, 0);
+}
+
+static void intel_halt(unsigned int i)
+{
+	stop(i);
+	__clear_bit(hw_index(&intel_ops, i), compat_only_in_guest());
+}
+
+static u64 intel_overflowed(void)
+{
+	u64 status = hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS), mask = 0;
+	unsigned int i;
+
+	for (i = 0; i < intel_ops.nr; i++)
+		if (status & bit_of(i))
+			mask |= BIT_ULL(i);
+	return mask;
+}
+
+static void intel_ack(u64 mask)
+{
+	hw_wrmsr(MSR_CORE_PERF_GLOBAL_OVF_CTRL, bits_of(mask));
+}
+
+static void intel_borrow(unsigned int i, struct hw_saved *saved)
+{
+	saved->select = is_fixed(i) ? fixed_field(i) : hw_rdmsr(MSR_P6_EVNTSEL0 + i);
+	stop(i);
+	saved->value = intel_read(i);
+	/* Its interrupt may be waiting for us to be through, and must find it. */
+	saved->overflowed = hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & bit_of(i);
+	saved->only_in_guest = test_bit(hw_index(&intel_ops, i), compat_only_in_guest());
+	saved->only_in_host = test_bit(hw_index(&intel_ops, i), compat_only_in_host());
+}
+
+static void intel_give_back(unsigned int i, const struct hw_saved *saved)
+{
+	stop(i);
+	if (!saved->overflowed)
+		intel_ack(BIT_ULL(i));
+	intel_write(i, saved->value);
+	set_modes(i, !saved->only_in_guest, !saved->only_in_host);
+	if (is_fixed(i))
+		set_fixed_field(i, saved->select);
+	else
+		hw_wrmsr(MSR_P6_EVNTSEL0 + i, saved->select);
+}
+
+/*
+ * Host perf writes the register that fixed counters share from a copy of its own, which
+ * doesn't have ours.
+ */
+static void intel_reassert(unsigned long mask)
+{
+	u64 ours = 0, wanted = 0, control;
+	unsigned int i;
+
+	for (i = intel_ops.general; i < intel_ops.nr; i++) {
+		if (!(mask & BIT(i)))
+			continue;
+		ours |= FIXED_FIELD << nth(i) * FIXED_BITS;
+		wanted |= __this_cpu_read(fixed_fields[nth(i)]) << nth(i) * FIXED_BITS;
+	}
+	if (!ours)
+		return;
+	control = hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
+	if ((control & ours) != wanted)
+		hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, (control & ~ours) | wanted);
+}
+
+static u64 intel_pause(void)
+{
+	u64 control = hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
+
+	if (control)
+		hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, 0);
+	return control;
+}
+
+static void intel_resume(u64 paused)
+{
+	if (paused)
+		hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, paused);
+}
+
+/*
+ * Nothing holds NMIs here.  But with all counters stopped none of them overflows, and if none
+ * has, then host perf's handler touches no counter, whatever else an NMI is for.
+ */
+static bool intel_hold_nmis(void)
+{
+	u64 control = intel_pause();
+
+	if (hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & bits_of(BIT_ULL(intel_ops.nr) - 1)) {
+		intel_resume(control);
+		return false;
+	}
+	__this_cpu_write(held_control, control);
+	return true;
+}
+
+static void intel_release_nmis(void)
+{
+	u64 control = __this_cpu_read(held_control);
+
+	__this_cpu_write(held_control, 0);
+	intel_resume(control);
+}
+
+static struct hw_ops intel_ops = {
+	.masks_interrupt = true,
+	/* VM entries retire in the host. */
+	.entry_counts = false,
+	/* 16 bits of integer, 48 of fraction: SDM vol. 3, "TSC multiplier" */
+	.tsc_unscaled = BIT_ULL(48),
+	.fits = intel_fits,
+	.in_use = intel_in_use,
+	.read = intel_read,
+	.write = intel_write,
+	.prepare = intel_prepare,
+	.start = intel_start,
+	.halt = intel_halt,
+	.overflowed = intel_overflowed,
+	.ack = intel_ack,
+	.borrow = intel_borrow,
+	.give_back = intel_give_back,
+	.reassert = intel_reassert,
+	.hold_nmis = intel_hold_nmis,
+	.release_nmis = intel_release_nmis,
+	.release_before_entry = true,
+	.pause = intel_pause,
+	.resume = intel_resume,
+};
+
+const struct hw_ops *hw_intel_probe(void)
+{
+	struct compat_counters counters = compat_perf_counters();
+	u64 capabilities = 0;
+
+	if (!boot_cpu_has(X86_FEATURE_VMX)) {
+		pr_err("this CPU has no VMX\n");
+		return NULL;
+	}
+	if (!counters.general) {
+		pr_err("this CPU has no PMU that Linux could use\n");
+		return NULL;
+	}
+	if (boot_cpu_has(X86_FEATURE_PDCM))
+		capabilities = compat_rdmsr(MSR_IA32_PERF_CAPABILITIES);
+	/*
+	 * Without fixed counters there is no global control either.  Guests' counters have any
+	 * value; what can't be written is of no use.
+	 */
+	if (!counters.fixed || counters.bits != VPMU_COUNTER_BITS ||
+	    !(capabilities & CAP_FULL_WIDTH)) {
+		pr_err("this CPU's PMU is too old: version 2, 48 bits and full-width writes are needed\n");
+		return NULL;
+	}
+	intel_ops.name = "Intel architectural PMU";
+	intel_ops.general = min(counters.general, MAX_GENERAL);
+	intel_ops.nr = intel_ops.general +
+		       min_t(unsigned int, counters.fixed, ARRAY_SIZE(fixed_events));
+	return &intel_ops;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Accesses to the PMU of this CPU, counted. */
+#ifndef VPMU_HW_MSR_H
+#define VPMU_HW_MSR_H
+
+#include <linux/percpu.h>
+
+#include "../compat/cpu.h"
+#include "../count.h"
+#include "hw.h"
+
+DECLARE_PER_CPU(struct hw_accesses, hw_counts);
+
+static inline u64 hw_rdmsr(u32 msr)
+{
+	this_cpu_inc(hw_counts.rdmsr);
+	return compat_rdmsr(msr);
+}
+
+static inline void hw_wrmsr(u32 msr, u64 value)
+{
+	this_cpu_inc(hw_counts.wrmsr);
+	compat_wrmsr(msr, value);
+}
+
+static inline u64 hw_rdpmc(u32 index)
+{
+	u32 low, high;
+
+	this_cpu_inc(hw_counts.rdpmc);
+	/* The kernel's own can be a hypervisor's, and then there is no virtualization for us. */
+	asm volatile("rdpmc" : "=a" (low), "=d" (high) : "c" (index));
+	return ((u64)high << 32 | low) & VPMU_COUNTER_MASK;
+}
+
+#endif
