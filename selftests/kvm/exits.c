@@ -18,6 +18,7 @@
 #include <linux/kvm_vpmu.h>
 
 #include "vm.h"
+#include "registers.h"
 #include "pin.h"
 #include "oracle.h"
 #include "cost.h"
@@ -26,10 +27,21 @@
 #define ITERATIONS	50
 #define RUNS		150
 
-/* Behind the table, for operations: the first counter's select, PerfMonV2's control */
+/*
+ * Behind the table, for operations: the first counter's select, global control, and the
+ * numbers of registers
+ */
 #define OWN		0x2160
 #define SELECT		"0x2160"
-#define CONTROL		"0x2168"
+#define CONTROL		"0x2164"
+#define SELECT_MSR	"0x2168"
+#define COUNTER_MSR	"0x216c"
+#define STRIDE		"0x2170"
+#define CONTROL_MSR	"0x2174"
+#define CONTROL_MASK	"0x2178"
+struct own {
+	uint32_t select, control, select_msr, counter_msr, stride, control_msr, control_mask;
+};
 
 #define NMI_HANDLER	0x3800
 
@@ -45,11 +57,14 @@
 	    "	xor %edi, %edi\n"			\
 	    "1:	cmp %esi, %edi\n"			\
 	    "	je 2f\n"				\
-	    "	lea 0xc0010201(,%edi,2), %ecx\n"	\
+	    "	mov %edi, %ecx\n"			\
+	    "	imull " STRIDE ", %ecx\n"		\
+	    "	addl " COUNTER_MSR ", %ecx\n"		\
 	    "	xor %eax, %eax\n"			\
 	    "	xor %edx, %edx\n"			\
 	    "	wrmsr\n"				\
-	    "	dec %ecx\n"				\
+	    "	subl " COUNTER_MSR ", %ecx\n"		\
+	    "	addl " SELECT_MSR ", %ecx\n"		\
 	    "	mov 0x2100(,%edi,8), %eax\n"		\
 	    "	mov 0x2104(,%edi,8), %edx\n"		\
 	    "	wrmsr\n"				\
@@ -64,11 +79,14 @@
 	    "4:	xor %edi, %edi\n"			\
 	    "5:	cmp %esi, %edi\n"			\
 	    "	je 6f\n"				\
-	    "	lea 0xc0010200(,%edi,2), %ecx\n"	\
+	    "	mov %edi, %ecx\n"			\
+	    "	imull " STRIDE ", %ecx\n"		\
+	    "	addl " SELECT_MSR ", %ecx\n"		\
 	    "	xor %eax, %eax\n"			\
 	    "	xor %edx, %edx\n"			\
 	    "	wrmsr\n"				\
-	    "	inc %ecx\n"				\
+	    "	subl " SELECT_MSR ", %ecx\n"		\
+	    "	addl " COUNTER_MSR ", %ecx\n"		\
 	    "	rdmsr\n"				\
 	    "	mov %eax, 0x2100(,%edi,8)\n"		\
 	    "	mov %edx, 0x2104(,%edi,8)\n"		\
@@ -87,27 +105,28 @@ GUEST(wrmsr, "	mov $0x79, %ecx\n"
 	     "	xor %eax, %eax\n"
 	     "	xor %edx, %edx\n"
 	     "	wrmsr\n");
-GUEST(rdmsr_counter, "	mov $0xc0010201, %ecx\n"
+GUEST(rdmsr_counter, "	mov " COUNTER_MSR ", %ecx\n"
 		     "	rdmsr\n");
 GUEST(rdpmc, "	xor %ecx, %ecx\n"
 	     "	rdpmc\n");
-GUEST(wrmsr_counter, "	mov $0xc0010201, %ecx\n"
+GUEST(wrmsr_counter, "	mov " COUNTER_MSR ", %ecx\n"
 		     "	xor %eax, %eax\n"
 		     "	xor %edx, %edx\n"
 		     "	wrmsr\n");
-GUEST(wrmsr_select, "	mov $0xc0010200, %ecx\n"
+GUEST(wrmsr_select, "	mov " SELECT_MSR ", %ecx\n"
 		    "	mov " SELECT ", %eax\n"
 		    "	xor %edx, %edx\n"
 		    "	wrmsr\n");
 /* Off, on, off, ... */
-GUEST(toggle_select, "	mov $0xc0010200, %ecx\n"
+GUEST(toggle_select, "	mov " SELECT_MSR ", %ecx\n"
 		     "	xorl $0x400000, " SELECT "\n"
 		     "	mov " SELECT ", %eax\n"
 		     "	xor %edx, %edx\n"
 		     "	wrmsr\n");
-/* All of PerfMonV2's */
-GUEST(toggle_all, "	mov $0xc0000301, %ecx\n"
-		  "	xorl $0x3f, " CONTROL "\n"
+/* All of them at once */
+GUEST(toggle_all, "	mov " CONTROL_MSR ", %ecx\n"
+		  "	mov " CONTROL_MASK ", %eax\n"
+		  "	xorl %eax, " CONTROL "\n"
 		  "	mov " CONTROL ", %eax\n"
 		  "	xor %edx, %edx\n"
 		  "	wrmsr\n");
@@ -115,7 +134,7 @@ GUEST(toggle_all, "	mov $0xc0000301, %ecx\n"
 
 /* The first counter overflows in a loop; with no_pmi, it doesn't. */
 #define OVERFLOW_FROM(value)			\
-	"	mov $0xc0010201, %ecx\n"	\
+	"	mov " COUNTER_MSR ", %ecx\n"	\
 	"	mov $" value ", %eax\n"	\
 	"	mov $0xffff, %edx\n"		\
 	"	wrmsr\n"			\
@@ -187,13 +206,17 @@ static void prepare_nmis(struct vm *vm)
 
 static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
 {
-	uint64_t own[2] = { selects[0], 0x3f };
+	struct pmu has = pmu_of(vm);
+	uint32_t all = (1 << has.nr) - 1;
+	struct own own = {
+		selects[0], all, has.select, has.counter, has.stride, GLOBAL_CONTROL, all,
+	};
 	struct cost before;
 
 	load_code(vm, operation->start, operation->end,
 		  (struct kvm_regs){ .rbx = iterations, .rsi = nr });
 	memcpy(vm->memory + TABLE, selects, sizeof(selects));
-	memcpy(vm->memory + OWN, own, sizeof(own));
+	memcpy(vm->memory + OWN, &own, sizeof(own));
 	prepare_nmis(vm);
 	read_cost(msr, &before);
 	run_until(vm, KVM_EXIT_IO);

@@ -8,23 +8,13 @@
 
 #include "tap.h"
 #include "vm.h"
-
-/* AMD APM vol. 2, "Performance Monitoring Counters" */
-#define LEGACY_SELECT0	0xc0010000
-#define LEGACY_COUNTER0	0xc0010004
-#define CORE_SELECT0	0xc0010200
-#define CORE_COUNTER0	0xc0010201
-#define GLOBAL_STATUS	0xc0000300
-#define GLOBAL_CONTROL	0xc0000301
-#define STATUS_CLEAR	0xc0000302
-#define STATUS_SET	0xc0000303
-#define NR_LEGACY	4
-#define NR_CORE		6
+#include "registers.h"
 
 #define USR		(1ull << 16)
 #define OS		(1ull << 17)
 #define INT		(1ull << 20)
 #define EN		(1ull << 22)
+/* Events by AMD's numbers; put_counter() has Intel's for them. */
 #define INSTRUCTIONS	0xc0
 #define BRANCHES	0xc2
 #define TAKEN		0xc4
@@ -34,35 +24,26 @@
 #define COUNTER_MASK	((1ull << 48) - 1)
 #define NEG(n)		(-(uint64_t)(n) & COUNTER_MASK)
 
-/* What the guest's CPUID offers */
-struct pmu {
-	unsigned int nr;
-	bool v2;
-	uint32_t select, counter, stride;
-};
-
-static inline struct pmu pmu_of(const struct vm *vm)
+/* SDM vol. 3, "Performance Monitoring Events", and Intel's list for Skylake */
+static inline uint64_t event_here(uint64_t select)
 {
-	struct kvm_cpuid2 *cpuid = calloc(1, sizeof(*cpuid) + 256 * sizeof(cpuid->entries[0]));
-	struct pmu pmu = { NR_LEGACY, false, LEGACY_SELECT0, LEGACY_COUNTER0, 1 };
+	static const struct {
+		uint64_t amd, intel;
+	} events[] = {
+		{ BRANCHES, 0xc4 }, { TAKEN, 0x20c4 }, { CONDITIONAL, 0x1c4 }, { CYCLES, 0x3c },
+	};
 
-	cpuid->nent = 256;
-	IOCTL(vm->vcpu, KVM_GET_CPUID2, cpuid);
-	for (unsigned int i = 0; i < cpuid->nent; i++) {
-		const struct kvm_cpuid_entry2 *e = &cpuid->entries[i];
-
-		if (e->function == 0x80000001 && (e->ecx & (1 << 23)))
-			pmu = (struct pmu){ NR_CORE, pmu.v2, CORE_SELECT0, CORE_COUNTER0, 2 };
-		if (e->function == 0x80000022 && (e->eax & 1))
-			pmu.v2 = true;
-	}
-	free(cpuid);
-	return pmu;
+	if (on_intel())
+		for (unsigned int i = 0; i < sizeof(events) / sizeof(*events); i++)
+			if ((select & 0xffff) == events[i].amd)
+				return (select & ~0xffffull) | events[i].intel;
+	return select;
 }
 
 static inline void put_counter(struct vm *vm, struct pmu pmu, unsigned int i, uint64_t select,
 			       uint64_t value)
 {
+	select = event_here(select);
 	set_msr(vm, pmu.select + i * pmu.stride, 0);
 	set_msr(vm, pmu.counter + i * pmu.stride, value);
 	set_msr(vm, pmu.select + i * pmu.stride, select);
@@ -113,7 +94,7 @@ static inline uint64_t loop_counts(uint64_t event, uint64_t n, bool first)
 
 /*
  * The sampler: ESI times a shorter loop with a CPUID, then an OUT, with its own
- * counters if userspace starts them: legacy counter 0 from -PERIOD with an NMI
+ * counters if userspace starts them: counter 0 from -PERIOD with an NMI
  * at its overflow.  The handler starts it again, from the value in the table,
  * notes how often it did (SAMPLES) and where it came from (LAST_IP).
  */
@@ -140,7 +121,7 @@ asm(".code16\n"
     "	pushl %eax\n"
     "	pushl %ecx\n"
     "	pushl %edx\n"
-    "	mov $0xc0010004, %ecx\n"
+    "	mov 0x2108, %ecx\n"
     "	mov 0x2100, %eax\n"
     "	mov 0x2104, %edx\n"
     "	wrmsr\n"
@@ -157,21 +138,59 @@ static inline uint32_t *word_at(const struct vm *vm, unsigned int address)
 	return (uint32_t *)(vm->memory + address);
 }
 
+/*
+ * Intel's CPUs mask LVTPC when they deliver it.  There each handler begins with
+ * this, which unmasks it (x2APIC), of UNMASK_INSTRUCTIONS.
+ */
+#define X2APIC_ENABLE		0xc00	/* of IA32_APIC_BASE */
+#define APIC_BASE		0x1b
+#define UNMASK_INSTRUCTIONS	(on_intel() ? 10u : 0)
+extern const char unmask_start[], unmask_end[];
+asm(".code16\n"
+    ".globl unmask_start, unmask_end\n"
+    "unmask_start:\n"
+    "	pushl %eax\n"
+    "	pushl %ecx\n"
+    "	pushl %edx\n"
+    "	mov $0x834, %ecx\n"
+    "	mov $0x400, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	popl %edx\n"
+    "	popl %ecx\n"
+    "	popl %eax\n"
+    "unmask_end:\n"
+    ".code64\n");
+
 /* A handler for NMIs, and LVTPC such that overflows are NMIs */
-static inline void handle_nmis(struct vm *vm, uint64_t restart)
+static inline void handle_nmis_with(struct vm *vm, const char *start, const char *end)
 {
-	memcpy(vm->memory + NMI_HANDLER, nmi_start, nmi_end - nmi_start);
+	uint8_t *handler = vm->memory + NMI_HANDLER;
+
+	if (on_intel()) {
+		memcpy(handler, unmask_start, unmask_end - unmask_start);
+		handler += unmask_end - unmask_start;
+		set_msr(vm, APIC_BASE, get_msr(vm, APIC_BASE) | X2APIC_ENABLE);
+	}
+	memcpy(handler, start, end - start);
 	*word_at(vm, 4 * 2) = NMI_HANDLER;
-	memcpy(vm->memory + TABLE, &restart, 8);
-	*word_at(vm, SAMPLES) = 0;
 	set_apic(vm, APIC_SPIV, 0x1ff);
 	set_apic(vm, APIC_LVTPC, APIC_NMI);
 }
 
+/* The sampler's */
+static inline void handle_nmis(struct vm *vm, uint64_t restart)
+{
+	handle_nmis_with(vm, nmi_start, nmi_end);
+	memcpy(vm->memory + TABLE, &restart, 8);
+	/* All vendors' and sets' counter 0 */
+	*word_at(vm, TABLE + 8) = pmu_of(vm).counter;
+	*word_at(vm, SAMPLES) = 0;
+}
 
 /* What the sampler executes up to its OUT besides handlers, and what its handler does */
 #define SAMPLER_INSTRUCTIONS(rounds)	(105ull * (rounds))
-#define HANDLER_INSTRUCTIONS		15
+#define HANDLER_INSTRUCTIONS		(15 + UNMASK_INSTRUCTIONS)
 /* Those of the handler that the counter sees again: from the WRMSR on */
 #define HANDLER_COUNTED			6
 

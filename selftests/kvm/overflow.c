@@ -89,7 +89,7 @@ static void masked(void)
 	arm(&vm, pmu, INT, 50);
 	run_until(&vm, KVM_EXIT_IO);
 	check_interrupt(&vm, loop_jnz, "unmasked: the next one");
-	is(get_apic(&vm, APIC_LVTPC), APIC_NMI, "LVTPC isn't masked by an interrupt, as on AMD CPUs");
+	is(get_apic(&vm, APIC_LVTPC), APIC_NMI, "LVTPC isn't masked (on AMD CPUs), or was unmasked by the handler");
 	arm(&vm, pmu, INT, 49);
 	run_until(&vm, KVM_EXIT_IO);
 	check_interrupt(&vm, loop_start + 3, "and one more");
@@ -211,7 +211,8 @@ static void vector(void)
 	free_vm(&vm);
 }
 
-#define ROUNDS	6000
+/* Intel's emulated hosts are as fast as real ones, by their own clock. */
+#define ROUNDS	(on_intel() ? 60000 : 6000)
 #define PERIOD	2500
 
 static void on_alarm(int signal)

@@ -52,9 +52,9 @@ static bool lists(const struct registers *r, uint32_t first, unsigned int nr)
 static int kind(uint32_t msr)
 {
 	switch (msr) {
-	case GLOBAL_STATUS:
+	case AMD_STATUS:
 		return 2;
-	case GLOBAL_CONTROL:
+	case AMD_CONTROL:
 		return 3;
 	case STATUS_CLEAR:
 	case STATUS_SET:

@@ -6,6 +6,7 @@
 #ifndef SELFTESTS_VM_H
 #define SELFTESTS_VM_H
 
+#include <cpuid.h>
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +40,7 @@ asm(".code16\n"
 /* A VM, and one vCPU of it */
 struct vm {
 	int kvm, fd, vcpu;
+	bool no_pmu;
 	uint8_t *memory;
 	size_t size;
 	struct kvm_run *run;
@@ -55,9 +57,24 @@ static inline int xioctl(int fd, unsigned long request, void *arg, const char *n
 
 #define IOCTL(fd, request, arg)	xioctl(fd, request, arg, #request)
 
+/* Is this host's CPU Intel's?  Guests' are the same. */
+static inline bool on_intel(void)
+{
+	unsigned int a, b, c, d;
+
+	__cpuid(0, a, b, c, d);
+	return b == signature_INTEL_ebx;
+}
+
 /* What a VM may differ in */
 #define VM_NO_PMU	1	/* by KVM_PMU_CAP_DISABLE */
 #define VM_APIC		2	/* KVM has the APICs; HLT doesn't end KVM_RUN then */
+
+static inline void set_msr(struct vm *vm, uint32_t index, uint64_t value);
+
+/* Intel, IA32_PERF_CAPABILITIES: counters can be written with all their bits. */
+#define PERF_CAPABILITIES	0x345
+#define FULL_WIDTH		(1 << 13)
 
 /* Give @vm another vCPU and make it the one that @vm stands for. */
 static inline void add_vcpu(struct vm *vm, unsigned int id)
@@ -76,6 +93,8 @@ static inline void add_vcpu(struct vm *vm, unsigned int id)
 		if (cpuid.entries[i].function == 1)
 			cpuid.entries[i].ebx = (cpuid.entries[i].ebx & 0xffffff) | id << 24;
 	IOCTL(vm->vcpu, KVM_SET_CPUID2, &cpuid);
+	if (on_intel() && !vm->no_pmu)
+		set_msr(vm, PERF_CAPABILITIES, FULL_WIDTH);
 	vm->run = mmap(NULL, ioctl(vm->kvm, KVM_GET_VCPU_MMAP_SIZE, 0),
 		       PROT_READ | PROT_WRITE, MAP_SHARED, vm->vcpu, 0);
 	if (vm->run == MAP_FAILED)
@@ -98,6 +117,7 @@ static inline struct vm make_vm_with(unsigned int flags, size_t size)
 					      .args[0] = KVM_PMU_CAP_DISABLE };
 
 		IOCTL(vm.fd, KVM_ENABLE_CAP, &cap);
+		vm.no_pmu = true;
 	}
 	if (flags & VM_APIC)
 		IOCTL(vm.fd, KVM_CREATE_IRQCHIP, NULL);
