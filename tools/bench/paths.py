@@ -4,7 +4,7 @@
 small guest (its code is below 1 MB) that occurred most often, as functions with their instructions, in
 order and in all.
 
-paths.py SYMBOLS LOG: SYMBOLS as in /proc/kallsyms
+paths.py SYMBOLS LOG [FUNCTION]: SYMBOLS as in /proc/kallsyms; only ways that pass FUNCTION
 """
 import bisect
 import collections
@@ -46,9 +46,12 @@ def read_ways(name, addresses, names):
 
 
 def main():
-    ways = collections.Counter(read_ways(sys.argv[2], *read_symbols(sys.argv[1])))
+    ways = read_ways(sys.argv[2], *read_symbols(sys.argv[1]))
+    if len(sys.argv) > 3:
+        ways = (way for way in ways if sys.argv[3] in way)
+    ways = collections.Counter(ways)
     if not ways:
-        sys.exit("no guest was entered while the log was written")
+        sys.exit("no guest was entered so while the log was written")
     way, times = ways.most_common(1)[0]
     print("%d instructions; %d of %d ways were like this" % (len(way), times, sum(ways.values())))
     print("\nin order:")
