@@ -178,6 +178,8 @@ void emul_leave_level(struct vpmu_vcpu *vv)
 	unsigned long flags;
 
 	local_irq_save(flags);
+	/* For a nested guest there is another VMCS, and a reset makes this one anew. */
+	vv->hot.told = false;
 	if (vv->hot.owed) {
 		/* The coming entry looks whether it has that level. */
 		emul_settle(vv);

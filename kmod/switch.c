@@ -256,6 +256,7 @@ static void update_hot(struct vpmu_vcpu *vv)
 		vv->hot.slow |= VPMU_SLOW_BORROWS;
 	else
 		vv->hot.slow &= ~VPMU_SLOW_BORROWS;
+	vv->hot.told = false;
 	this_cpu_write(vpmu_hot, hot);
 }
 
@@ -578,8 +579,11 @@ void switch_host_changes(unsigned int slot)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
+	if (!vv)
+		return;
+	WRITE_ONCE(vv->hot.told, false);
 	/* In an NMI: pmi_nmi_end() does it. */
-	if (vv && vpmu_hw->reassert && slot < vpmu_hw->nr && !in_nmi())
+	if (vpmu_hw->reassert && slot < vpmu_hw->nr && !in_nmi())
 		vv->hot.slow |= VPMU_SLOW_STALE;
 }
 
@@ -660,6 +664,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		vv->stats.borrowed++;
 		vv->stats.gaps += c->in_host;
 	}
+	vv->hot.told = false;
 	pc->lending = rdtsc() - pc->lent_since;
 	barrier();
 	pc->busy = false;
@@ -700,6 +705,7 @@ void switch_give_back(struct vpmu_vcpu *vv)
 		vv->placed--;
 		compat_host_event_paused(hw_index(vpmu_hw, slot), ticks, in_host);
 	}
+	vv->hot.told = false;
 	barrier();
 	pc->busy = false;
 	vpmu_hw->release_nmis();

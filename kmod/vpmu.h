@@ -98,6 +98,8 @@ struct vpmu_counter {
  * @emulated: instructions that KVM completed while counters ran
  * @slack: where VM entries don't count: how many more events KVM may complete
  *	before some physical counter falls behind the guest's
+ * @told: Intel: host perf has told KVM's VMCS which counters count in guest mode, and
+ *	nothing has changed since
  */
 struct vpmu_hot {
 	struct kvm_vcpu *vcpu;
@@ -105,6 +107,7 @@ struct vpmu_hot {
 	u32 owed;
 	u64 emulated;
 	s64 slack;
+	u32 told;
 };
 
 /**

@@ -173,6 +173,22 @@ static int find_intel(void)
 	return 0;
 }
 
+/*
+ * KVM clears PEBS_ENABLE itself before each VM entry that switches it
+ * (add_atomic_switch_msr()).
+ */
+bool compat_stays_told(const struct perf_guest_switch_msr *msrs, int nr)
+{
+	int i;
+
+	if (!msrs)
+		return false;
+	for (i = 0; i < nr; i++)
+		if (msrs[i].msr == MSR_IA32_PEBS_ENABLE && msrs[i].host != msrs[i].guest)
+			return false;
+	return true;
+}
+
 unsigned long *compat_only_in_guest(void)
 {
 	return (unsigned long *)((char *)this_cpu_ptr(host_events) + intel_masks);

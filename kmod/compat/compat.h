@@ -135,6 +135,12 @@ bool compat_proto_file_is_kvm(struct file *file);
 struct perf_guest_switch_msr *compat_proto_guest_get_msrs(int *nr, void *data);
 void compat_proto_lapic_init(void);
 
+/*
+ * Host perf's answer to KVM (perf_guest_get_msrs()), which KVM writes to the VMCS: is that
+ * enough for all VM entries until something changes?
+ */
+bool compat_stays_told(const struct perf_guest_switch_msr *msrs, int nr);
+
 DECLARE_STATIC_CALL(compat_get_cpl, compat_proto_get_cpl);
 
 /* The guest's privilege level, 0 to 3; the vCPU is loaded. */

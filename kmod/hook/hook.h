@@ -69,6 +69,7 @@ void hooks_disable(void);
 struct vpmu_vcpu;
 void vpmu_retired(struct vpmu_vcpu *vv, u32 owed);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
+struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data);
 
 /* stubs.S: fentry calls them, C never does. */
 void stub_vcpu_run(void);
@@ -79,6 +80,7 @@ void stub_vcpu_run_uncounted(void);
 void stub_event_retired_uncounted(void);
 void stub_instruction_retired_uncounted(void);
 void stub_branch_retired_uncounted(void);
+void stub_perf_guest_get_msrs(void);
 void stub_kvm_pmu_is_valid_msr(void);
 void stub_kvm_pmu_get_msr(void);
 void stub_kvm_pmu_set_msr(void);

@@ -11,7 +11,8 @@
 #define HOT_OWED	12
 #define HOT_EMULATED	16
 #define HOT_SLACK	24
-#define GUEST_SET	32
+#define HOT_TOLD	32
+#define GUEST_SET	40
 
 /* Bits of vpmu_hot.owed: BIT(enum vpmu_class) */
 #define HOT_OWED_INSTRUCTION	2

@@ -146,6 +146,27 @@ SYM_FUNC_END(stub_branch_retired_uncounted)
 #endif
 
 /*
+ * perf_guest_get_msrs(nr, data), on Intel's CPUs at each VM entry.  NULL is the answer that
+ * leaves the VMCS alone.
+ */
+STUB_START stub_perf_guest_get_msrs
+	movq	%gs:vpmu_hot(%rip), %rax
+	testq	%rax, %rax
+	jz	.Lask_perf
+	cmpl	$0, HOT_TOLD(%rax)
+	je	.Lask_and_note
+	INSTEAD
+	xorl	%eax, %eax
+	RET
+.Lask_and_note:
+	INSTEAD
+	jmp	vpmu_guest_get_msrs
+.Lask_perf:
+	UNWIND_HINT_FUNC
+	RET
+SYM_FUNC_END(stub_perf_guest_get_msrs)
+
+/*
  * An access to a PMU register of the vCPU in %rdi, loaded here but for a few
  * ioctls: if it is ours and its guest has a PMU, \handler does it, with our
  * object in place of KVM's vCPU.

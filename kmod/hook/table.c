@@ -27,6 +27,7 @@ static_assert(offsetof(struct vpmu_vcpu, hot.owed) == HOT_OWED);
 static_assert(HOT_OWED == HOT_SLOW + 4);	/* stubs.S looks at both at once */
 static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
 static_assert(offsetof(struct vpmu_vcpu, hot.slack) == HOT_SLACK);
+static_assert(offsetof(struct vpmu_vcpu, hot.told) == HOT_TOLD);
 static_assert(offsetof(struct vpmu_vcpu, guest.set) == GUEST_SET);
 static_assert(GUEST_NONE == 0);			/* stubs.S compares with that */
 static_assert(offsetof(struct vpmu_cpu, vv) == 0);
@@ -129,6 +130,26 @@ fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 	return result;
 }
 
+/*
+ * Before each VM entry KVM asks host perf which MSRs to switch there, and writes that to
+ * the VMCS, though it is the same nearly always.  stubs.S comes here only after something
+ * has changed, for a vCPU with running counters.
+ */
+ORIGINAL(perf_guest_get_msrs, compat_proto_guest_get_msrs);
+struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data)
+{
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
+	struct perf_guest_switch_msr *msrs;
+
+	/* First, as an NMI may change something meanwhile. */
+	WRITE_ONCE(vv->hot.told, true);
+	barrier();
+	msrs = static_call(original_perf_guest_get_msrs)(nr, data);
+	if (!compat_stays_told(msrs, *nr))
+		vv->hot.told = false;
+	return msrs;
+}
+
 /* Runs in process context, before KVM looks for what would wake the vCPU. */
 static bool notrace guest_halts(void *vcpu, unsigned long second)
 {
@@ -215,6 +236,11 @@ struct hook vpmu_hooks[] = {
 		.stub_uncounted = stub_branch_retired_uncounted,
 	},
 #endif
+	{
+		.symbol = "perf_guest_get_msrs",
+		.stub = stub_perf_guest_get_msrs,
+		.bind = bind_perf_guest_get_msrs,
+	},
 	STUB(kvm_pmu_is_valid_msr),
 	STUB(kvm_pmu_get_msr),
 	STUB(kvm_pmu_set_msr),

@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# In a guest: perf on programs from the guest's own disk, the tar archive on DEVICE, and the counts into the archive,
+# as file NAME.
+#
+#	own_disk.sh NAME DEVICE
+
+. "$(dirname "$0")/../tap.sh"
+. "$(dirname "$0")/count.sh"
+
+name=$1 device=$2
+dir=$(mktemp -d)
+cd "$dir" || exit
+tar -xf "$device" || exit
+note "$(dmesg | grep -o 'Performance Events: .*')"
+note "on the disk: $(tar -tf "$device" | paste -sd' ')"
+
+exactly loop 1000000 3 1 -- ./exact loop
+exactly cpuid 10000 4 1 -- ./exact cpuid
+echo "loops $i $b" >"$name"
+
+# Whole programs, from the first instruction to the last
+for program in "exact loop 00010000" "exact syscall 00001000" "profile 100"; do
+	# shellcheck disable=SC2086 # a program and its arguments
+	perf_stat -- ./$program
+	if are_numbers "$program" "$i" "$b"; then
+		echo "$program $i $b" >>"$name"
+	fi
+done
+
+sysctl -q kernel.perf_cpu_time_max_percent=0
+perf record -q -o data -c 10007 -e instructions:u -- ./exact loop 00100000 2>log || sed 's/^/# /' log
+# 0x100000 of three instructions, and a few before them
+is "perf record: samples" "$(perf report -i data --stats 2>/dev/null |
+	awk '$1 == "SAMPLE" && $2 == "events:" { print $3; exit }')" $((3 * 0x100000 / 10007))
+
+tar -rf "$device" "$name" || not_ok "results are written to the disk"
+sync
+cd / && rm -rf "$dir" "$out"
+finish
