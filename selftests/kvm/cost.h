@@ -21,10 +21,17 @@ static inline void subtract_cost(struct cost *c, const struct cost *other)
 			c->count[event][mode] -= other->count[event][mode];
 }
 
-/* Of two attempts at the same, which one did the host's timer disturb less? */
+/*
+ * Of two attempts at the same, which one did the host's timer disturb less?  First those of
+ * fewest instructions: some go another way for a few, and are no cheaper for that.
+ */
 static inline bool less_disturbed(const struct cost *a, const struct cost *b)
 {
-	return a->count[CYCLES][HOST_KERNEL] < b->count[CYCLES][HOST_KERNEL];
+	int64_t more = a->count[INSTRUCTIONS][HOST_KERNEL] - b->count[INSTRUCTIONS][HOST_KERNEL];
+
+	if (!more)
+		return a->count[CYCLES][HOST_KERNEL] < b->count[CYCLES][HOST_KERNEL];
+	return more < 0;
 }
 
 /* Lines "FIGURE VALUE": @c's share for each of @times.  @what, unless NULL, goes before them. */
