@@ -15,10 +15,12 @@ refused "a function taken by somebody else" "Device or resource busy" \
 	"kvm_pmu_get_msr is taken" "$module"
 rmmod taker
 
-modprobe -r kvm_amd
-amd_users='' refused "kvm_amd not loaded" "Unknown symbol in module" \
-	"svm_get_cpl not found" "$module"
-modprobe kvm_amd
+symbol=svm_get_cpl
+[ $kvm = kvm_amd ] || symbol=vmx_get_cpl
+modprobe -r $kvm
+kvm_users='' refused "$kvm not loaded" "Unknown symbol in module" \
+	"$symbol not found" "$module"
+modprobe $kvm
 
 refused "an unknown kernel" "Operation not supported" "is not supported" "$BUILD/unknown/$(uname -r)/kvm_vpmu.ko"
 
@@ -58,7 +60,10 @@ within "bytes of slab more than before" $(($(slab) - before)) -1000000 50000
 
 # A guest without a PMU, on a host whose perf is quiet: the module touches no PMU register.
 insmod "$module" || exit
-is "no PMU: its registers" "$("$rawvm" --no-pmu probe 0xc0010200)" "0xc0010200 #GP"
+registers=(0xc0010200)
+[ $kvm = kvm_amd ] || registers=(0xc3 0x4c1 0x188 0x309 0x38d 0x38e 0x38f 0x390 0x391)
+is "no PMU: its registers" "$("$rawvm" --no-pmu probe "${registers[@]}" | paste -sd ' ')" \
+	"$(printf '%s #GP\n' "${registers[@]}" | paste -sd ' ')"
 "$rawvm" --no-pmu probe 0x10 >/dev/null
 accesses() {
 	"$BUILD/kvm/figures" accesses
