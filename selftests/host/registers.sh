@@ -34,7 +34,7 @@ each() {
 	local what=$1 expected=$2 said
 	shift 2
 	said=$("$rawvm" "$@")
-	is "$what" "$(sed 's/^[^ ]* //' <<<"$said" | sort -u | paste -sd ' ')" "$expected"
+	is "$what" "$(cut -d ' ' -f 2- <<<"$said" | sort -u | paste -sd ' ')" "$expected"
 	[ $tap_failed = "${failed:-0}" ] || while read -r line; do note "$line"; done <<<"$said"
 	failed=$tap_failed
 }
