@@ -37,7 +37,8 @@
 
 /* Global status: bits of what isn't offered, which may be cleared all the same */
 #define STATUS_OTHERS		(BIT_ULL(62) | BIT_ULL(63))
-#define STATUS_OTHERS_V4	(BIT_ULL(58) | BIT_ULL(59) | BIT_ULL(60) | BIT_ULL(61))
+#define STATUS_OTHERS_V3	BIT_ULL(61)
+#define STATUS_OTHERS_V4	(BIT_ULL(58) | BIT_ULL(59) | BIT_ULL(60))
 
 #define IN_USE_PMI		BIT_ULL(63)
 
@@ -136,6 +137,8 @@ static u64 intel_reserved(const struct guest_pmu *pmu, enum guest_reg_kind kind)
 		return ~guest_counter_mask(pmu);
 	case GUEST_REG_STATUS_CLEAR:
 		valid = guest_counter_mask(pmu) | STATUS_OTHERS;
+		if (pmu->version >= 3)
+			valid |= STATUS_OTHERS_V3;
 		if (pmu->version >= 4)
 			valid |= STATUS_OTHERS_V4;
 		return ~valid;

@@ -182,6 +182,20 @@ static bool notrace level_changes(void *arg, unsigned long unused)
 }
 
 /*
+ * VMLAUNCH and VMRESUME are instructions of the hypervisor, too, but KVM tells of a branch
+ * only.  One that fails before this is KVM's to complete.
+ */
+static bool notrace nested_guest_enters(void *vcpu, unsigned long second)
+{
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
+
+	/* A bool: "from_vmentry".  It isn't when userspace restores a vCPU. */
+	if (vv && compat_on_intel() && (u8)second)
+		emul_event(vv, VPMU_INSTRUCTION);
+	return level_changes(vcpu, second);
+}
+
+/*
  * A throttled event, say, is stopped without PERF_EF_UPDATE: its count so far
  * stays in the counter, where perf expects it later.  This may be in an NMI.
  */
@@ -263,7 +277,7 @@ struct hook vpmu_hooks[] = {
 	{
 		.symbol = "enter_svm_guest_mode",
 		.intel = "nested_vmx_enter_non_root_mode",
-		.when = level_changes,
+		.when = nested_guest_enters,
 	},
 	{
 		.symbol = "nested_svm_vmexit",

@@ -3,6 +3,10 @@
 #
 # For tests of what the module says where it can't work: source it after tap.sh.
 
+# KVM's module for this CPU
+kvm=kvm_amd
+! grep -q GenuineIntel /proc/cpuinfo || kvm=kvm_intel
+
 # refused NAME ERRNO-TEXT MESSAGE MODULE: insmod fails with that errno and one line in dmesg
 refused() {
 	local said line
@@ -21,6 +25,6 @@ refused() {
 	esac
 	is "$1: no function hooked" "$(grep -c 'kvm_vpmu' /sys/kernel/tracing/enabled_functions)" 0
 	is "$1: no device" "$([ -e /dev/kvm-vpmu ] && echo left)" ""
-	is "$1: kvm_amd not held" "$(sed -n 's/^kvm_amd [0-9]* \([0-9]*\) .*/\1/p' /proc/modules)" \
-		"${amd_users-0}"
+	is "$1: $kvm not held" "$(sed -n "s/^$kvm [0-9]* \([0-9]*\) .*/\1/p" /proc/modules)" \
+		"${kvm_users-0}"
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A nested guest: a hypervisor of a few instructions in 64-bit mode runs a guest
- * of its own by VMRUN.  What that one does counts as the hypervisor's, at its
+ * of its own by VMRUN, or VMLAUNCH and VMRESUME.  What that one does counts as the hypervisor's, at its
  * own privilege level.  TAP.
  */
 #include <sys/utsname.h>
@@ -17,13 +17,27 @@
 #define L2_CODE		0x5000
 #define L2_STACK	0x7000
 #define L2_RIP		(VMCB + 0x578)
-#define EXIT_CODE	(VMCB + 0x70)
 
 #define MSR_VM_HSAVE_PA	0xc0010117
 
+/* Intel's: the same pages are VMXON region and VMCS. */
+#define VMXON_REGION	HSAVE
+#define VMCS		VMCB
+#define POINTERS	0x2400	/* to these */
+#define FIELDS		0x2410	/* of the VMCS, each with its value, up to NO_FIELD */
+#define NO_FIELD	0xffffffff
+
+#define MSR_FEATURE_CONTROL	0x3a
+#define MSR_VMX_BASIC		0x480
+
+/* Each hypervisor notes where its guest was, and why it left. */
+#define EXIT_IP		TABLE
+#define EXIT_CODE	(on_intel() ? TABLE + 4 : VMCB + 0x70u)
+
 /* Leaves with an OUT each time its guest has left; notes where from. */
 extern const char l1_start[], l1_end[], l2_start[], l2_jnz[], l2_end[];
-asm(".globl l1_start, l1_end, l2_start, l2_jnz, l2_end\n"
+asm(".code64\n"
+    ".globl l1_start, l1_end, l2_start, l2_jnz, l2_end\n"
     "l1_start:\n"
     "	mov $0xd000, %eax\n"
     "	vmrun %rax\n"
@@ -43,7 +57,49 @@ asm(".globl l1_start, l1_end, l2_start, l2_jnz, l2_end\n"
     "	vmmcall\n"	/* it does for this one, which isn't executed */
     "l2_end:\n");
 
-#define L1_INSTRUCTIONS	7	/* VMRUN is one of them */
+/* Its first OUT comes before the first VMLAUNCH. */
+extern const char intel_l1_start[], intel_l1_exit[], intel_l1_end[], intel_l2_start[], intel_l2_end[];
+asm(".globl intel_l1_start, intel_l1_exit, intel_l1_end, intel_l2_start, intel_l2_end\n"
+    "intel_l1_start:\n"
+    "	vmxon 0x2400\n"
+    "	vmclear 0x2408\n"
+    "	vmptrld 0x2408\n"
+    "	mov $0x2410, %ebx\n"
+    "1:	mov (%rbx), %rax\n"
+    "	cmp $-1, %eax\n"
+    "	je 2f\n"
+    "	vmwrite 8(%rbx), %rax\n"
+    "	add $16, %ebx\n"
+    "	jmp 1b\n"
+    "2:	out %al, $0x10\n"
+    "	vmlaunch\n"
+    "	hlt\n"
+    "intel_l1_exit:\n"
+    "	mov $0x681e, %eax\n"	/* guest RIP */
+    "	vmread %rax, %rbx\n"
+    "	mov %ebx, 0x2100\n"
+    "	mov $0x4402, %ecx\n"	/* exit reason */
+    "	vmread %rcx, %rbx\n"
+    "	mov %ebx, 0x2104\n"
+    "	mov $0x5000, %ebx\n"
+    "	vmwrite %rbx, %rax\n"
+    "	out %al, $0x10\n"
+    "	vmresume\n"
+    "	hlt\n"
+    "intel_l1_end:\n"
+    "intel_l2_start:\n"
+    "	mov $100, %ecx\n"
+    "1:	dec %ecx\n"
+    "	jnz 1b\n"
+    "	xor %eax, %eax\n"
+    "	rdpmc\n"	/* in place of CPUID, which always leaves to the hypervisor */
+    "	vmcall\n"
+    "intel_l2_end:\n");
+
+/* VMRUN is one of them; so is VMRESUME. */
+#define L1_INSTRUCTIONS	(on_intel() ? 10 : 7)
+/* Behind the guest, up to its OUT */
+#define L1_NOTES	(on_intel() ? 8 : 3)
 #define L2_INSTRUCTIONS	203
 #define L2_BRANCHES	100
 
@@ -82,6 +138,50 @@ static void make_l2(const struct vm *vm, const struct kvm_sregs *sregs, unsigned
 	put(vm, VMCB + 0x668, 0x0007040600070406, 8);	/* PAT */
 }
 
+/* SDM vol. 3, appendix "Field Encoding in VMCS"; fields that aren't here are 0. */
+static void make_intel_l2(struct vm *vm, const struct kvm_sregs *sregs, unsigned int cpl)
+{
+	const uint64_t ring = cpl << 5;
+	const struct {
+		uint64_t field, value;
+	} fields[] = {
+		/*
+		 * Controls: what has to be 1 (SDM vol. 3, appendix "VMX Capability Reporting Facility"),
+		 * and exits for NMIs, a 64-bit host, a 64-bit guest
+		 */
+		{ 0x4000, 0x16 | 1 << 3 }, { 0x4002, 0x0401e172 & ~(3 << 15) },
+		{ 0x400c, 0x36dff | 1 << 9 }, { 0x4012, 0x11ff | 1 << 9 },
+		/* Guest: selectors, limits, access rights of ES, CS, SS, DS, then FS, GS, LDTR, TR */
+		{ 0x800, 0x10 | cpl }, { 0x802, 0x08 | cpl }, { 0x804, 0x10 | cpl },
+		{ 0x806, 0x10 | cpl }, { 0x80e, 0x18 },
+		{ 0x4800, 0xffffffff }, { 0x4802, 0xffffffff }, { 0x4804, 0xffffffff },
+		{ 0x4806, 0xffffffff }, { 0x480e, 0x67 },
+		{ 0x4814, 0xc093 | ring }, { 0x4816, 0xa09b | ring }, { 0x4818, 0xc093 | ring },
+		{ 0x481a, 0xc093 | ring }, { 0x481c, 0x10000 }, { 0x481e, 0x10000 },
+		{ 0x4820, 0x10000 }, { 0x4822, 0x8b },
+		/* No VMCS link; CR0, CR3, CR4, DR7, RSP, RIP, RFLAGS */
+		{ 0x2800, ~0ull }, { 0x6800, sregs->cr0 }, { 0x6802, sregs->cr3 },
+		{ 0x6804, sregs->cr4 }, { 0x681a, 0x400 }, { 0x681c, L2_STACK }, { 0x681e, L2_CODE },
+		{ 0x6820, 2 },
+		/* Host: the same, with RIP behind the guest */
+		{ 0xc00, 0x10 }, { 0xc02, 0x08 }, { 0xc04, 0x10 }, { 0xc06, 0x10 }, { 0xc0c, 0x18 },
+		{ 0x6c00, sregs->cr0 }, { 0x6c02, sregs->cr3 }, { 0x6c04, sregs->cr4 },
+		{ 0x6c14, STACK }, { 0x6c16, CODE + (intel_l1_exit - intel_l1_start) },
+		{ NO_FIELD, 0 },
+	};
+	uint32_t revision = get_msr(vm, MSR_VMX_BASIC);
+
+	/* May use VMXON, and is locked: SDM vol. 3, "Enabling and Entering VMX Operation" */
+	set_msr(vm, MSR_FEATURE_CONTROL, 5);
+	memset(vm->memory + VMXON_REGION, 0, 4096);
+	memset(vm->memory + VMCS, 0, 4096);
+	put(vm, VMXON_REGION, revision, 4);
+	put(vm, VMCS, revision, 4);
+	put(vm, POINTERS, VMXON_REGION, 8);
+	put(vm, POINTERS + 8, VMCS, 8);
+	memcpy(vm->memory + FIELDS, fields, sizeof(fields));
+}
+
 static struct vm make_l1(struct pmu *pmu, unsigned int cpl)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
@@ -92,8 +192,13 @@ static struct vm make_l1(struct pmu *pmu, unsigned int cpl)
 	};
 	struct kvm_sregs sregs;
 
-	load_code(&vm, l1_start, l1_end, (struct kvm_regs){ });
-	memcpy(vm.memory + L2_CODE, l2_start, l2_end - l2_start);
+	if (on_intel()) {
+		load_code(&vm, intel_l1_start, intel_l1_end, (struct kvm_regs){ });
+		memcpy(vm.memory + L2_CODE, intel_l2_start, intel_l2_end - intel_l2_start);
+	} else {
+		load_code(&vm, l1_start, l1_end, (struct kvm_regs){ });
+		memcpy(vm.memory + L2_CODE, l2_start, l2_end - l2_start);
+	}
 	/* One page of 2 MB, for all */
 	put(&vm, PML4, PDPT | 7, 8);
 	put(&vm, PDPT, PD | 7, 8);
@@ -101,8 +206,8 @@ static struct vm make_l1(struct pmu *pmu, unsigned int cpl)
 	IOCTL(vm.vcpu, KVM_GET_SREGS, &sregs);
 	sregs.cr0 = 0x80000031;		/* PG, NE, ET, PE */
 	sregs.cr3 = PML4;
-	sregs.cr4 = 0x20;		/* PAE */
-	sregs.efer = 0x1500;		/* SVME, LMA, LME */
+	sregs.cr4 = on_intel() ? 0x2120 : 0x20;		/* VMXE, PCE, PAE */
+	sregs.efer = on_intel() ? 0x500 : 0x1500;	/* SVME, LMA, LME */
 	sregs.cs = code;
 	sregs.ds = data;
 	sregs.es = data;
@@ -110,8 +215,13 @@ static struct vm make_l1(struct pmu *pmu, unsigned int cpl)
 	sregs.fs = data;
 	sregs.gs = data;
 	IOCTL(vm.vcpu, KVM_SET_SREGS, &sregs);
-	set_msr(&vm, MSR_VM_HSAVE_PA, HSAVE);
-	make_l2(&vm, &sregs, cpl);
+	if (on_intel()) {
+		make_intel_l2(&vm, &sregs, cpl);
+		run_until(&vm, KVM_EXIT_IO);
+	} else {
+		set_msr(&vm, MSR_VM_HSAVE_PA, HSAVE);
+		make_l2(&vm, &sregs, cpl);
+	}
 	set_apic(&vm, APIC_SPIV, 0x1ff);
 	set_apic(&vm, APIC_LVTPC, APIC_NMI);
 	*pmu = pmu_of(&vm);
@@ -126,12 +236,15 @@ static struct vm make_l1(struct pmu *pmu, unsigned int cpl)
  */
 static bool vmrun_is_l2s;
 
-/* With  counters: when they are all, host perf lends one for each entry. */
+#define EXIT_NMI	(on_intel() ? 0 : 0x61)
+#define EXIT_VMCALL	(on_intel() ? 18 : 0x81)
+
+/* With @nr counters: when they are all, host perf lends one for each entry. */
 static void counts(unsigned int cpl, unsigned int nr)
 {
-	/* Without OUT, and the JMP behind it, the last time */
-	uint64_t l1 = L1_INSTRUCTIONS * ROUNDS - 2, l2 = L2_INSTRUCTIONS * ROUNDS;
-	uint64_t l1_branches = ROUNDS - 1, l2_branches = L2_BRANCHES * ROUNDS;
+	/* AMD's without OUT, and the JMP behind it, the last time; Intel's has its OUT from before. */
+	uint64_t l1 = L1_INSTRUCTIONS * ROUNDS - (on_intel() ? 0 : 2), l2 = L2_INSTRUCTIONS * ROUNDS;
+	uint64_t l1_branches = on_intel() ? ROUNDS : ROUNDS - 1, l2_branches = L2_BRANCHES * ROUNDS;
 	struct pmu pmu;
 	struct vm vm = make_l1(&pmu, cpl);
 	unsigned int odd = 0;
@@ -150,11 +263,10 @@ static void counts(unsigned int cpl, unsigned int nr)
 	}
 	for (int round = 0; round < ROUNDS; round++) {
 		run_until(&vm, KVM_EXIT_IO);
-		/* #VMEXIT(VMMCALL) */
-		odd += *word_at(&vm, EXIT_CODE) != 0x81 ||
-		       *word_at(&vm, TABLE) != L2_CODE + (l2_end - l2_start) - 3;
+		odd += *word_at(&vm, EXIT_CODE) != EXIT_VMCALL ||
+		       *word_at(&vm, EXIT_IP) != L2_CODE + (l2_end - l2_start) - 3;
 	}
-	is(odd, 0, "CPL %u, %u counters: exits that were no VMMCALL", cpl, nr);
+	is(odd, 0, "CPL %u, %u counters: exits that were no VMMCALL or VMCALL", cpl, nr);
 	is(counter(&vm, pmu, 0), l1 + l2, "CPL %u, %u counters: instructions", cpl, nr);
 	is(counter(&vm, pmu, 1), cpl ? l1 : l1 + l2, "CPL %u, %u counters: instructions of CPL 0", cpl, nr);
 	is(counter(&vm, pmu, 2), cpl ? l2 : 0, "CPL %u, %u counters: instructions of user mode", cpl, nr);
@@ -178,37 +290,46 @@ static void overflows(unsigned int cpl, uint64_t levels, const char *name)
 
 	put_counter(&vm, pmu, 1, INSTRUCTIONS | OS | USR | EN, 0);
 	for (unsigned int n = 1; n <= 20; n++) {
-		IOCTL(vm.vcpu, KVM_GET_VCPU_EVENTS, &events);
+		/* AMD: OUT, JMP, MOV, VMRUN but for the first time; Intel: OUT, VMRESUME */
+		unsigned int ahead = on_intel() ? 2 : n == 1 ? 2 : 4;
+
 		before = counter(&vm, pmu, 1);
-		/* OUT, JMP, MOV, VMRUN but for the first time, and n of the guest */
+		/* And n of the guest */
 		put_counter(&vm, pmu, 0, INSTRUCTIONS | levels | INT | EN,
-			    NEG((levels & OS ? n == 1 ? 2 : 4 : vmrun_is_l2s) + n));
+			    NEG((levels & OS ? ahead : vmrun_is_l2s) + n));
 		run_until(&vm, KVM_EXIT_IO);
 		/* MOV, 5 bytes, then DEC and JNZ, 2 each */
-		if (*word_at(&vm, EXIT_CODE) != 0x61 ||
-		    *word_at(&vm, TABLE) != L2_CODE + 5u + (n % 2 ? 0 : 2)) {
+		if (*word_at(&vm, EXIT_CODE) != (uint32_t)EXIT_NMI ||
+		    *word_at(&vm, EXIT_IP) != L2_CODE + 5u + (n % 2 ? 0 : 2)) {
 			printf("# N %u: exit %#x at %#x\n", n, *word_at(&vm, EXIT_CODE),
-			       *word_at(&vm, TABLE));
+			       *word_at(&vm, EXIT_IP));
 			wrong++;
 		}
-		/* And MOV, MOV, MOV of the hypervisor */
-		if (counter(&vm, pmu, 1) - before != (n == 1 ? 2 : 4) + n + 3) {
+		if (counter(&vm, pmu, 1) - before != ahead + n + L1_NOTES) {
 			printf("# N %u: %llu instructions\n", n,
 			       (unsigned long long)(counter(&vm, pmu, 1) - before));
 			wrong++;
 		}
-		/* The NMI waits for the hypervisor's STGI: take it away. */
+		/*
+		 * AMD: the NMI waits for the hypervisor's STGI.  Take it away.  Intel: it's gone, and others
+		 * are blocked until the hypervisor's IRET.  Let them come.
+		 */
 		IOCTL(vm.vcpu, KVM_GET_VCPU_EVENTS, &events);
-		wrong += !events.nmi.pending;
+		wrong += on_intel() ? events.nmi.pending || !events.nmi.masked : !events.nmi.pending;
 		events.nmi.pending = 0;
 		events.nmi.injected = 0;
+		if (on_intel()) {
+			events.nmi.masked = 0;
+			set_apic(&vm, APIC_LVTPC, APIC_NMI);
+		}
 		IOCTL(vm.vcpu, KVM_SET_VCPU_EVENTS, &events);
 	}
 	is(wrong, 0, "CPL %u, %s: overflows that aren't where they belong", cpl, name);
 	free_vm(&vm);
 }
 
-static bool has_svm(const struct vm *vm)
+/* SVM, or VMX */
+static bool has_nested(const struct vm *vm)
 {
 	struct {
 		struct kvm_cpuid2 head;
@@ -216,9 +337,12 @@ static bool has_svm(const struct vm *vm)
 	} cpuid = { .head.nent = 256 };
 
 	IOCTL(vm->kvm, KVM_GET_SUPPORTED_CPUID, &cpuid);
-	for (unsigned int i = 0; i < cpuid.head.nent; i++)
-		if (cpuid.entries[i].function == 0x80000001)
-			return cpuid.entries[i].ecx & 4;
+	for (unsigned int i = 0; i < cpuid.head.nent; i++) {
+		if (cpuid.entries[i].function == 0x80000001 && !on_intel())
+			return cpuid.entries[i].ecx & 1 << 2;
+		if (cpuid.entries[i].function == 1 && on_intel())
+			return cpuid.entries[i].ecx & 1 << 5;
+	}
 	return false;
 }
 
@@ -228,14 +352,14 @@ int main(void)
 	struct pmu pmu = pmu_of(&vm);
 	struct utsname system;
 
-	if (!has_svm(&vm))
+	if (!has_nested(&vm))
 		skip_all("this KVM has no nested guests");
 	free_vm(&vm);
 	uname(&system);
-	vmrun_is_l2s = atoi(system.release) >= 7;
+	vmrun_is_l2s = !on_intel() && atoi(system.release) >= 7;
 	for (unsigned int cpl = 0; cpl <= 3; cpl += 3) {
 		counts(cpl, 4);
-		if (pmu.nr == NR_CORE)
+		if (pmu.nr >= NR_CORE)
 			counts(cpl, NR_CORE);
 		overflows(cpl, OS | USR, "both levels");
 		overflows(cpl, cpl ? USR : OS, "its level only");

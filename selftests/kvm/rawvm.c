@@ -7,10 +7,13 @@
  *		instructions; prints what its counter read, for each of R rounds
  *	rawvm [--no-pmu] probe MSR...
  *		the guest reads each MSR: prints "MSR value" or "MSR #GP"
- *	rawvm write MSR VALUE
- *		the guest writes an MSR and reads it back: prints as above
+ *	rawvm write MSR VALUE...
+ *		the guest writes an MSR and reads it back: prints as above.  With MSR/OTHER
+ *		it reads OTHER
  *	rawvm rdpmc INDEX...
  *		the same with RDPMC
+ *	rawvm cpuid LEAF
+ *		what the guest's CPUID says: prints EAX, EBX, ECX, EDX
  *	rawvm hold
  *		a VM with a running counter that stays until stdin ends
  *
@@ -19,10 +22,7 @@
 #include <argp.h>
 
 #include "vm.h"
-
-#define PERF_LEGACY_CTL0	0xc0010000
-#define PERF_LEGACY_CTR0	0xc0010004
-#define SELECT			0x4200c0	/* EN, OS, retired instructions */
+#include "registers.h"
 
 /* Guest code; the symbols are its bounds. */
 extern const char count_start[], count_end[], rdmsr_start[], rdmsr_end[];
@@ -31,22 +31,25 @@ extern const char hold_start[], hold_end[];
 
 asm(".code16\n"
     ".globl count_start, count_end\n"
-    /* EBX is N; leaves the count in EDX:EAX: 2 N + 4 instructions, see count() */
+    /*
+     * EBX is N, TABLE has the numbers of counter 0 and its select; leaves the count in EDX:EAX:
+     * 2 N + 4 instructions, see count()
+     */
     "count_start:\n"
-    "	mov $0xc0010004, %ecx\n"
+    "	mov 0x2100, %ecx\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
-    "	mov $0xc0010000, %ecx\n"
-    "	mov $0x4200c0, %eax\n"
+    "	mov 0x2104, %ecx\n"
+    "	mov $0x4200c0, %eax\n"	/* EN, OS, retired instructions */
     "	wrmsr\n"		/* starts, and is counted */
     "	mov %ebx, %esi\n"
     "1:	dec %esi\n"
     "	jnz 1b\n"
-    "	mov $0xc0010000, %ecx\n"
+    "	mov 0x2104, %ecx\n"
     "	xor %eax, %eax\n"
     "	wrmsr\n"		/* stops, and is not */
-    "	mov $0xc0010004, %ecx\n"
+    "	mov 0x2100, %ecx\n"
     "	rdmsr\n"
     "	mov %eax, 0x2000\n"
     "	mov %edx, 0x2004\n"
@@ -60,8 +63,10 @@ asm(".code16\n"
     "	hlt\n"
     "rdmsr_end:\n"
     ".globl wrmsr_start, wrmsr_end\n"
+    /* EBX is what to read. */
     "wrmsr_start:\n"
     "	wrmsr\n"
+    "	mov %ebx, %ecx\n"
     "	rdmsr\n"
     "	mov %eax, 0x2000\n"
     "	mov %edx, 0x2004\n"
@@ -76,7 +81,7 @@ asm(".code16\n"
     "rdpmc_end:\n"
     ".globl hold_start, hold_end\n"
     "hold_start:\n"
-    "	mov $0xc0010000, %ecx\n"
+    "	mov 0x2104, %ecx\n"
     "	mov $0x4200c0, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
@@ -103,6 +108,17 @@ static void print_result(const struct vm *vm, const char *name)
 		printf("%s %#llx\n", name, (unsigned long long)result(vm));
 }
 
+/* Counter 0, which all register sets of a vendor have */
+static void tell_counter(const struct vm *vm)
+{
+	const uint32_t msrs[] = {
+		on_intel() ? INTEL_COUNTER0_LOW : LEGACY_COUNTER0,
+		on_intel() ? INTEL_SELECT0 : LEGACY_SELECT0,
+	};
+
+	memcpy(vm->memory + TABLE, msrs, sizeof(msrs));
+}
+
 static uint64_t number(const char *text)
 {
 	char *end;
@@ -123,6 +139,7 @@ static void count(uint64_t n)
 {
 	struct vm vm = make_vm(!no_pmu);
 
+	tell_counter(&vm);
 	while (rounds--) {
 		load_code(&vm, count_start, count_end, (struct kvm_regs){ .rbx = n });
 		run_to_hlt(&vm);
@@ -142,11 +159,33 @@ static void one(const char *name, const char *start, const char *end,
 	free_vm(&vm);
 }
 
+/* @name: MSR or MSR/OTHER */
+static void write_read(const char *name, uint64_t value)
+{
+	const char *slash = strchr(name, '/');
+	char *msr = strndup(name, slash ? (size_t)(slash - name) : strlen(name));
+	struct kvm_regs regs = { .rcx = number(msr), .rax = value & 0xffffffff, .rdx = value >> 32 };
+
+	regs.rbx = slash ? number(slash + 1) : regs.rcx;
+	one(name, wrmsr_start, wrmsr_end, regs);
+	free(msr);
+}
+
+static void print_cpuid(uint32_t leaf)
+{
+	struct vm vm = make_vm(!no_pmu);
+	struct kvm_cpuid_entry2 e = cpuid_of(&vm, leaf);
+
+	printf("%#x %#x %#x %#x\n", e.eax, e.ebx, e.ecx, e.edx);
+	free_vm(&vm);
+}
+
 static void hold(void)
 {
 	struct vm vm = make_vm(!no_pmu);
 	char c;
 
+	tell_counter(&vm);
 	load_code(&vm, hold_start, hold_end, (struct kvm_regs){ });
 	run_to_hlt(&vm);
 	puts("running");
@@ -179,13 +218,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			for (i = 1; i < argc; i++)
 				one(argv[i], rdpmc_start, rdpmc_end,
 				    (struct kvm_regs){ .rcx = number(argv[i]) });
-		} else if (!strcmp(argv[0], "write") && argc == 3) {
-			uint64_t value = number(argv[2]);
-
-			one(argv[1], wrmsr_start, wrmsr_end,
-			    (struct kvm_regs){ .rcx = number(argv[1]),
-					       .rax = value & 0xffffffff,
-					       .rdx = value >> 32 });
+		} else if (!strcmp(argv[0], "write") && argc >= 3 && argc % 2) {
+			for (i = 1; i < argc; i += 2)
+				write_read(argv[i], number(argv[i + 1]));
+		} else if (!strcmp(argv[0], "cpuid") && argc == 2) {
+			print_cpuid(number(argv[1]));
 		} else if (!strcmp(argv[0], "hold") && argc == 1) {
 			hold();
 		} else {
@@ -210,7 +247,7 @@ int main(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		options, parse,
-		"count N\nprobe MSR...\nwrite MSR VALUE\nrdpmc INDEX...\nhold",
+		"count N\nprobe MSR...\nwrite MSR VALUE...\nrdpmc INDEX...\ncpuid LEAF\nhold",
 		"A tiny VM that uses its performance counters", NULL, NULL, NULL
 	};
 

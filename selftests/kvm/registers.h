@@ -16,40 +16,86 @@
 #define NR_CORE		6
 
 /* SDM vol. 4, "Architectural MSRs" */
-#define INTEL_SELECT0	0x186
-#define INTEL_COUNTER0	0x4c1	/* with all bits */
+#define INTEL_SELECT0		0x186
+#define INTEL_COUNTER0		0x4c1	/* with all bits */
+#define INTEL_COUNTER0_LOW	0x0c1	/* the same by its older number */
+#define INTEL_FIXED0		0x309
+#define INTEL_FIXED_CONTROL	0x38d
+#define INTEL_STATUS		0x38e
+#define INTEL_CONTROL		0x38f
+#define INTEL_STATUS_RESET	0x390
+#define MAX_INTEL		8
+#define MAX_FIXED		3
 
 /* Both have these two. */
-#define GLOBAL_STATUS	(on_intel() ? 0x38e : AMD_STATUS)
-#define GLOBAL_CONTROL	(on_intel() ? 0x38f : AMD_CONTROL)
+#define GLOBAL_STATUS	(on_intel() ? INTEL_STATUS : AMD_STATUS)
+#define GLOBAL_CONTROL	(on_intel() ? INTEL_CONTROL : AMD_CONTROL)
 
-/* What the guest's CPUID offers; general counters only */
+/* General counters come first, then fixed ones. */
+#define MOST_COUNTERS	(MAX_INTEL + MAX_FIXED)
+
+/* What the guest's CPUID offers; @nr: general counters */
 struct pmu {
-	unsigned int nr;
+	unsigned int nr, fixed;
 	bool v2;	/* the two above */
 	uint32_t select, counter, stride;
 };
 
-static inline struct pmu pmu_of(const struct vm *vm)
+/* All 0 if there is none */
+static inline struct kvm_cpuid_entry2 cpuid_of(const struct vm *vm, uint32_t leaf)
 {
 	struct kvm_cpuid2 *cpuid = calloc(1, sizeof(*cpuid) + 256 * sizeof(cpuid->entries[0]));
-	struct pmu pmu = { NR_LEGACY, false, LEGACY_SELECT0, LEGACY_COUNTER0, 1 };
+	struct kvm_cpuid_entry2 found = { };
 
 	cpuid->nent = 256;
 	IOCTL(vm->vcpu, KVM_GET_CPUID2, cpuid);
 	for (unsigned int i = 0; i < cpuid->nent; i++) {
-		const struct kvm_cpuid_entry2 *e = &cpuid->entries[i];
-
-		if (e->function == 0x80000001 && (e->ecx & (1 << 23)))
-			pmu = (struct pmu){ NR_CORE, pmu.v2, CORE_SELECT0, CORE_COUNTER0, 2 };
-		if (e->function == 0x80000022 && (e->eax & 1))
-			pmu.v2 = true;
-		if (e->function == 0xa && on_intel())
-			pmu = (struct pmu){ e->eax >> 8 & 0xff, true, INTEL_SELECT0,
-					    INTEL_COUNTER0, 1 };
+		if (cpuid->entries[i].function == leaf) {
+			found = cpuid->entries[i];
+			break;
+		}
 	}
 	free(cpuid);
+	return found;
+}
+
+static inline struct pmu pmu_of(const struct vm *vm)
+{
+	struct pmu pmu = { NR_LEGACY, 0, false, LEGACY_SELECT0, LEGACY_COUNTER0, 1 };
+	struct kvm_cpuid_entry2 leaf;
+
+	if (on_intel()) {
+		/* SDM vol. 2, "CPUID", leaf 0AH */
+		leaf = cpuid_of(vm, 0xa);
+		return (struct pmu){ leaf.eax >> 8 & 0xff, leaf.edx & 0x1f, true, INTEL_SELECT0,
+				     INTEL_COUNTER0, 1 };
+	}
+	if (cpuid_of(vm, 0x80000001).ecx & 1 << 23)
+		pmu = (struct pmu){ NR_CORE, 0, false, CORE_SELECT0, CORE_COUNTER0, 2 };
+	pmu.v2 = cpuid_of(vm, 0x80000022).eax & 1;
 	return pmu;
+}
+
+/* All counters, with fixed ones */
+static inline unsigned int nr_counters(struct pmu pmu)
+{
+	return pmu.nr + pmu.fixed;
+}
+
+static inline uint32_t counter_msr(struct pmu pmu, unsigned int i)
+{
+	return i < pmu.nr ? pmu.counter + i * pmu.stride : INTEL_FIXED0 + i - pmu.nr;
+}
+
+/* Counter @i's bit in the global registers */
+static inline uint64_t counter_bit(struct pmu pmu, unsigned int i)
+{
+	return i < pmu.nr ? 1ull << i : 1ull << (32 + i - pmu.nr);
+}
+
+static inline uint64_t counter_bits(struct pmu pmu)
+{
+	return ((1ull << pmu.nr) - 1) | ((1ull << pmu.fixed) - 1) << 32;
 }
 
 #endif

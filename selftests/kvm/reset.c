@@ -38,12 +38,29 @@ static const uint64_t events[] = { INSTRUCTIONS, BRANCHES, TAKEN, CONDITIONAL };
 
 #define NR_EVENTS	4
 
+/* The first fixed counter goes along, if there is one, and counts instructions. */
+#define NR_VALUES	(NR_EVENTS + 1)
+#define FIXED		NR_EVENTS
+
 static void start(struct vm *vm, struct pmu pmu, uint64_t *value)
 {
+	value[FIXED] = 7777;
+	if (pmu.fixed)
+		put_fixed(vm, 0, FIXED_OS, value[FIXED]);
 	for (unsigned int i = 0; i < NR_EVENTS; i++) {
 		value[i] = 1000 * i;
 		put_counter(vm, pmu, i, events[i] | OS | EN, value[i]);
 	}
+}
+
+/* At reset fixed counters are off: SDM vol. 3, "Processor State After Reset". */
+static struct pmu enabled_pmu(struct vm *vm)
+{
+	struct pmu pmu = pmu_of(vm);
+
+	if (pmu.fixed)
+		set_msr(vm, GLOBAL_CONTROL, counter_bits(pmu));
+	return pmu;
 }
 
 static void check_values(struct vm *vm, struct pmu pmu, const uint64_t *value, const char *name)
@@ -54,12 +71,22 @@ static void check_values(struct vm *vm, struct pmu pmu, const uint64_t *value, c
 
 	for (unsigned int i = 0; i < NR_EVENTS; i++)
 		is(counter(vm, pmu, i), value[i], "%s: %s", name, names[i]);
+	if (pmu.fixed)
+		is(counter(vm, pmu, pmu.nr), value[FIXED], "%s: fixed counter", name);
 }
 
 static void add(uint64_t *value, bool first)
 {
 	for (unsigned int i = 0; i < NR_EVENTS; i++)
 		value[i] += loop_counts(events[i], N, first);
+	value[FIXED] += loop_counts(INSTRUCTIONS, N, first);
+}
+
+/* Instructions besides the loop's */
+static void add_instructions(uint64_t *value, unsigned int n)
+{
+	value[0] += n;
+	value[FIXED] += n;
 }
 
 /* INIT clears the general registers but EDX, so the loop's count comes from here. */
@@ -116,13 +143,13 @@ static void *run_thread(void *vm)
 static void by_apic(void)
 {
 	struct vm sender = make_vm_with(VM_APIC, MEMORY), vm = sender;
-	uint64_t value[NR_EVENTS];
+	uint64_t value[NR_VALUES];
 	struct kvm_regs regs;
 	pthread_t thread;
 	struct pmu pmu;
 
 	add_vcpu(&vm, 1);
-	pmu = pmu_of(&vm);
+	pmu = enabled_pmu(&vm);
 	x2apic(&sender);
 	x2apic(&vm);
 	memcpy(vm.memory + SENDER, sender_start, sender_end - sender_start);
@@ -139,7 +166,7 @@ static void by_apic(void)
 	pthread_join(thread, NULL);
 	is(vm.run->io.port, 0x10, "by APIC: the second vCPU runs");
 	add(value, true);
-	value[0] += WOKEN_INSTRUCTIONS;
+	add_instructions(value, WOKEN_INSTRUCTIONS);
 	check_values(&vm, pmu, value, "by APIC, at first");
 
 	for (int round = 0; round < 3; round++) {
@@ -149,9 +176,9 @@ static void by_apic(void)
 		run_until(&sender, KVM_EXIT_IO);
 		run_until(&vm, KVM_EXIT_IO);
 		/* The OUT it left with is complete, the JMP behind it isn't reached. */
-		value[0] += 1;
+		add_instructions(value, 1);
 		add(value, true);
-		value[0] += WOKEN_INSTRUCTIONS;
+		add_instructions(value, WOKEN_INSTRUCTIONS);
 	}
 	check_values(&vm, pmu, value, "by APIC, again and again");
 	IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
@@ -163,15 +190,15 @@ static void by_apic(void)
 static void by_userspace(void)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
-	uint64_t value[NR_EVENTS];
+	uint64_t value[NR_VALUES];
 	struct kvm_vcpu_events e;
-	struct pmu pmu = pmu_of(&vm);
+	struct pmu pmu = enabled_pmu(&vm);
 
 	load_code(&vm, woken_start, woken_end, (struct kvm_regs){ });
 	start(&vm, pmu, value);
 	run_until(&vm, KVM_EXIT_IO);
 	add(value, true);
-	value[0] += WOKEN_INSTRUCTIONS;
+	add_instructions(value, WOKEN_INSTRUCTIONS);
 	for (int round = 0; round < 3; round++) {
 		IOCTL(vm.vcpu, KVM_GET_VCPU_EVENTS, &e);
 		e.flags |= KVM_VCPUEVENT_VALID_SIPI_VECTOR;
@@ -181,9 +208,9 @@ static void by_userspace(void)
 		set_state(&vm, KVM_MP_STATE_SIPI_RECEIVED);
 		IOCTL(vm.vcpu, KVM_SET_VCPU_EVENTS, &e);
 		run_until(&vm, KVM_EXIT_IO);
-		value[0] += 1;		/* the OUT */
+		add_instructions(value, 1);	/* the OUT */
 		add(value, true);
-		value[0] += WOKEN_INSTRUCTIONS;
+		add_instructions(value, WOKEN_INSTRUCTIONS);
 		check_values(&vm, pmu, value, "after SIPI by userspace");
 	}
 	free_vm(&vm);
@@ -197,8 +224,8 @@ static void by_registers(bool control_first)
 {
 	const char *name = control_first ? "by registers, control first" : "by registers, control last";
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
-	struct pmu pmu = pmu_of(&vm);
-	uint64_t value[NR_EVENTS];
+	struct pmu pmu = enabled_pmu(&vm);
+	uint64_t value[NR_VALUES];
 	unsigned int left = 0;
 
 	for (int round = 0; round < 3; round++) {
@@ -215,6 +242,8 @@ static void by_registers(bool control_first)
 			set_msr(&vm, pmu.counter + i * pmu.stride, 0);
 			set_msr(&vm, pmu.select + i * pmu.stride, 0);
 		}
+		for (unsigned int n = 0; n < pmu.fixed; n++)
+			put_fixed(&vm, n, 0, 0);
 		if (pmu.v2) {
 			set_msr(&vm, GLOBAL_STATUS, 0);
 			if (!control_first)
@@ -225,13 +254,15 @@ static void by_registers(bool control_first)
 		run_until(&vm, KVM_EXIT_IO);
 		for (unsigned int i = 0; i < pmu.nr; i++)
 			left += counter(&vm, pmu, i) || get_msr(&vm, pmu.select + i * pmu.stride);
+		for (unsigned int n = 0; n < pmu.fixed; n++)
+			left += counter(&vm, pmu, pmu.nr + n) || get_msr(&vm, INTEL_FIXED_CONTROL);
 		is(left, 0, "%s: registers that aren't 0 after it", name);
 		if (pmu.v2) {
 			is(get_msr(&vm, GLOBAL_STATUS), 0, "%s: status", name);
 			start(&vm, pmu, value);
 			run_until(&vm, KVM_EXIT_IO);
 			check_values(&vm, pmu, value, "control cleared");
-			set_msr(&vm, GLOBAL_CONTROL, 0x3f);
+			set_msr(&vm, GLOBAL_CONTROL, counter_bits(pmu));
 		}
 		load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
 		start(&vm, pmu, value);

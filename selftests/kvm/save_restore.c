@@ -10,18 +10,23 @@
 #include "guests.h"
 
 #define N		100
-#define MAX_REGISTERS	(2 * NR_LEGACY + 2 * NR_CORE + 4)
+#define MAX_REGISTERS	40
 
 struct registers {
 	struct kvm_msrs head;
 	struct kvm_msr_entry entry[MAX_REGISTERS];
 };
 
+/* Of one vendor; no number means something else to the other one. */
 static bool is_pmu(uint32_t msr)
 {
 	return (msr >= LEGACY_SELECT0 && msr < LEGACY_SELECT0 + 2 * NR_LEGACY) ||
 	       (msr >= CORE_SELECT0 && msr < CORE_SELECT0 + 2 * NR_CORE) ||
-	       (msr >= GLOBAL_STATUS && msr <= STATUS_SET);
+	       (msr >= AMD_STATUS && msr <= STATUS_SET) ||
+	       (msr >= INTEL_SELECT0 && msr < INTEL_SELECT0 + MAX_INTEL) ||
+	       (msr >= INTEL_COUNTER0_LOW && msr < INTEL_COUNTER0_LOW + MAX_INTEL) ||
+	       (msr >= INTEL_FIXED0 && msr < INTEL_FIXED0 + MAX_FIXED) ||
+	       (msr >= INTEL_FIXED_CONTROL && msr <= INTEL_STATUS_RESET);
 }
 
 /* Those of KVM_GET_MSR_INDEX_LIST, in its order */
@@ -33,8 +38,11 @@ static struct registers listed(const struct vm *vm)
 	list->nmsrs = 1000;
 	IOCTL(vm->kvm, KVM_GET_MSR_INDEX_LIST, list);
 	for (unsigned int i = 0; i < list->nmsrs; i++)
-		if (is_pmu(list->indices[i]) && r.head.nmsrs < MAX_REGISTERS)
+		if (is_pmu(list->indices[i])) {
+			if (r.head.nmsrs == MAX_REGISTERS)
+				errx(1, "KVM_GET_MSR_INDEX_LIST: too many");
 			r.entry[r.head.nmsrs++].index = list->indices[i];
+		}
 	free(list);
 	return r;
 }
@@ -53,13 +61,20 @@ static int kind(uint32_t msr)
 {
 	switch (msr) {
 	case AMD_STATUS:
+	case INTEL_STATUS:
 		return 2;
 	case AMD_CONTROL:
+	case INTEL_CONTROL:
 		return 3;
 	case STATUS_CLEAR:
 	case STATUS_SET:
+	case INTEL_STATUS_RESET:
 		return 4;
+	case INTEL_FIXED_CONTROL:
+		return 0;
 	}
+	if (msr < INTEL_STATUS)
+		return msr < INTEL_SELECT0 || msr >= INTEL_FIXED0;
 	if (msr >= CORE_SELECT0)
 		return msr & 1;
 	return msr >= LEGACY_COUNTER0;
@@ -133,23 +148,49 @@ static const uint64_t events[] = {
 	INSTRUCTIONS, BRANCHES, TAKEN, CONDITIONAL, INSTRUCTIONS, BRANCHES,
 };
 
-/* Global control keeps this one still, where there is global control. */
-#define STILL	2
+/* Of fixed counters the first one counts instructions. */
+static uint64_t event(struct pmu pmu, unsigned int i)
+{
+	return i < pmu.nr ? events[i % 6] : INSTRUCTIONS;
+}
+
+/* Global control keeps these still, where there is global control: of fixed ones those of cycles */
+static bool is_still(struct pmu pmu, unsigned int i)
+{
+	return pmu.v2 && (i == 2 || i > pmu.nr);
+}
 
 /* So that they wrap in the fifth iteration */
-#define TOP(i)	((i) >= 4 ? NEG(loop_counts(events[i], N, false) * 4 + 50) : 1000000 * (i))
+static bool wraps(struct pmu pmu, unsigned int i)
+{
+	return i >= 4 && !is_still(pmu, i);
+}
+
+static uint64_t first_value(struct pmu pmu, unsigned int i)
+{
+	if (wraps(pmu, i))
+		return NEG(loop_counts(event(pmu, i), N, false) * 4 + 50);
+	/* Also what isn't the sign extension of 32 bits */
+	return 1000000 * i + (i == 3 ? 0x7a0080000000 : 0);
+}
 
 static struct pmu start(struct vm *vm, uint64_t *value)
 {
 	struct pmu pmu = pmu_of(vm);
+	uint64_t on = counter_bits(pmu);
 
 	load_code(vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
-	for (unsigned int i = 0; i < pmu.nr; i++) {
-		value[i] = TOP(i);
-		put_counter(vm, pmu, i, events[i] | OS | EN, value[i]);
+	for (unsigned int i = 0; i < nr_counters(pmu); i++) {
+		value[i] = first_value(pmu, i);
+		if (i < pmu.nr)
+			put_counter(vm, pmu, i, event(pmu, i) | OS | EN, value[i]);
+		else
+			put_fixed(vm, i - pmu.nr, FIXED_OS, value[i]);
+		if (is_still(pmu, i))
+			on &= ~counter_bit(pmu, i);
 	}
 	if (pmu.v2)
-		set_msr(vm, GLOBAL_CONTROL, 0x3f & ~(1 << STILL));
+		set_msr(vm, GLOBAL_CONTROL, on);
 	return pmu;
 }
 
@@ -160,13 +201,13 @@ static bool runs(struct vm *vm, struct pmu pmu, uint64_t *value, unsigned int ro
 	bool good = true;
 
 	run_until(vm, KVM_EXIT_IO);
-	for (unsigned int i = 0; i < pmu.nr; i++) {
+	for (unsigned int i = 0; i < nr_counters(pmu); i++) {
 		uint64_t now = counter(vm, pmu, i);
 
-		if (!pmu.v2 || i != STILL)
-			value[i] = (value[i] + loop_counts(events[i], N, !round)) & COUNTER_MASK;
-		if (i >= 4 && value[i] < COUNTER_MASK / 2)
-			status |= 1 << i;
+		if (!is_still(pmu, i))
+			value[i] = (value[i] + loop_counts(event(pmu, i), N, !round)) & COUNTER_MASK;
+		if (wraps(pmu, i) && value[i] < COUNTER_MASK / 2)
+			status |= counter_bit(pmu, i);
 		if (now == value[i])
 			continue;
 		printf("# round %u, counter %u: %#llx, expected %#llx\n", round, i,
@@ -187,6 +228,8 @@ static void spoil(struct vm *vm, struct pmu pmu)
 {
 	for (unsigned int i = 0; i < pmu.nr; i++)
 		put_counter(vm, pmu, i, events[(i + 1) % 6] | OS | EN | USR, 4711 * i);
+	for (unsigned int n = 0; n < pmu.fixed; n++)
+		put_fixed(vm, n, FIXED_OS | FIXED_USR | FIXED_INT, 4711 * n);
 	if (pmu.v2) {
 		set_msr(vm, GLOBAL_STATUS, 3);
 		set_msr(vm, GLOBAL_CONTROL, 5);
@@ -196,7 +239,7 @@ static void spoil(struct vm *vm, struct pmu pmu)
 static void same_vcpu(enum order order)
 {
 	struct vm vm = make_vm(true);
-	uint64_t value[NR_CORE];
+	uint64_t value[MOST_COUNTERS];
 	struct pmu pmu = start(&vm, value);
 	bool good = true;
 
@@ -269,7 +312,7 @@ static void complete(struct vm *vm)
 static void new_vm(enum order order)
 {
 	struct vm vm = make_vm(true);
-	uint64_t value[NR_CORE];
+	uint64_t value[MOST_COUNTERS];
 	struct pmu pmu = start(&vm, value);
 	bool good = true;
 
@@ -307,14 +350,14 @@ static void anywhere(void)
 	unsigned int moves = 0;
 
 	sigaction(SIGALRM, &action, NULL);
-	every(7000);
+	every(scaled(7000));
 	while (ioctl(vm.vcpu, KVM_RUN, NULL)) {
 		if (errno != EINTR)
 			err(1, "KVM_RUN");
 		every(0);
 		migrate(&vm, true, rand() % NR_ORDERS, moves++ % 2);
 		/* At once now and then, where the new VM has just begun */
-		every(moves % 4 ? 3000 + rand() % 7000 : 300);
+		every(scaled(moves % 4 ? 3000 + rand() % 7000 : 300));
 	}
 	every(0);
 	if (vm.run->exit_reason != KVM_EXIT_IO)
@@ -356,11 +399,20 @@ int main(void)
 	struct registers r = listed(&vm);
 
 	srand(20);
-	check(lists(&r, LEGACY_SELECT0, 2 * NR_LEGACY), "KVM_GET_MSR_INDEX_LIST: legacy registers");
-	if (pmu.nr == NR_CORE)
-		check(lists(&r, CORE_SELECT0, 2 * NR_CORE), "KVM_GET_MSR_INDEX_LIST: core registers");
-	if (pmu.v2)
-		check(lists(&r, GLOBAL_STATUS, 3), "KVM_GET_MSR_INDEX_LIST: global registers");
+	if (on_intel()) {
+		check(lists(&r, INTEL_SELECT0, pmu.nr), "KVM_GET_MSR_INDEX_LIST: selects");
+		check(lists(&r, INTEL_COUNTER0_LOW, pmu.nr), "KVM_GET_MSR_INDEX_LIST: counters");
+		check(lists(&r, INTEL_FIXED0, pmu.fixed), "KVM_GET_MSR_INDEX_LIST: fixed counters");
+		check(lists(&r, INTEL_FIXED_CONTROL, 3), "KVM_GET_MSR_INDEX_LIST: global registers");
+	} else {
+		check(lists(&r, LEGACY_SELECT0, 2 * NR_LEGACY),
+		      "KVM_GET_MSR_INDEX_LIST: legacy registers");
+		if (pmu.nr == NR_CORE)
+			check(lists(&r, CORE_SELECT0, 2 * NR_CORE),
+			      "KVM_GET_MSR_INDEX_LIST: core registers");
+		if (pmu.v2)
+			check(lists(&r, AMD_STATUS, 3), "KVM_GET_MSR_INDEX_LIST: global registers");
+	}
 	free_vm(&vm);
 
 	for (enum order order = 0; order < NR_ORDERS; order++)

@@ -127,7 +127,7 @@ static void on_alarm(int signal)
 static void anywhere(void)
 {
 	struct sigaction action = { .sa_handler = on_alarm };
-	struct itimerval t = { .it_interval.tv_usec = 3000, .it_value.tv_usec = 3000 };
+	struct itimerval t = { .it_interval.tv_usec = scaled(3000), .it_value.tv_usec = scaled(3000) };
 	unsigned int exits = 0;
 	struct pmu pmu;
 	struct vm vm = make_smm(&pmu, LONG_N);

@@ -146,7 +146,7 @@ static void rdpmc_numbers_fixed_counters_apart(void **state)
 
 static void reserved_bits(void **state)
 {
-	struct guest_pmu v2 = make(2, 4), v4 = make(4, 8);
+	struct guest_pmu v2 = make(2, 4), v3 = make(3, 4), v4 = make(4, 8);
 
 	/* AnyThread, and above CMASK */
 	assert_int_equal(reserved(&v2, GUEST_REG_SELECT), 0xffffffff00200000ULL);
@@ -155,6 +155,7 @@ static void reserved_bits(void **state)
 	assert_int_equal(reserved(&v2, GUEST_REG_FIXED_CONTROL), ~0xbbbULL);
 	assert_int_equal(reserved(&v2, GUEST_REG_CONTROL), ~0x70000000fULL);
 	assert_int_equal(reserved(&v2, GUEST_REG_STATUS_CLEAR), ~0xc00000070000000fULL);
+	assert_int_equal(reserved(&v3, GUEST_REG_STATUS_CLEAR), ~0xe00000070000000fULL);
 	assert_int_equal(reserved(&v4, GUEST_REG_STATUS_CLEAR), ~0xfc000007000000ffULL);
 	assert_int_equal(reserved(&v4, GUEST_REG_STATUS_SET), ~0x7000000ffULL);
 }
