@@ -453,16 +453,24 @@ step_module() {
 	rm -rf "$build"
 }
 
-# kernel_source OUT STRIP PATTERN...: what matches of the default kernel's source, into OUT, without the
+# The newest of the kernels, which needn't be the default
+newest_kernel() {
+	local kernel
+	for kernel in $KERNELS; do
+		echo "${kernel%%:*}"
+	done | sort -V | tail -n 1
+}
+
+# kernel_source KERNEL OUT STRIP PATTERN...: what matches of that kernel's source, into OUT, without the
 # first STRIP parts of its names
 kernel_source() {
-	local out=$1 build=$1.build
-	shift
+	local kernel=$1 out=$2 build=$2.build
+	shift 2
 	mkdir -p "$out" "$build/lists/partial" "$build/archives/partial"
 	# shellcheck disable=SC2016 # expands in the root
 	in_root --rw "$build/lists" /var/lib/apt/lists --rw "$build/archives" /var/cache/apt \
 		--ro /etc/resolv.conf /etc/resolv.conf --rw "$build" /build --rw "$out" /out -- \
-		env kernel="${KERNELS%%:*}" sh -euc '
+		env kernel="$kernel" sh -euc '
 		strip=$1
 		shift
 		apt-get -q update
@@ -470,7 +478,8 @@ kernel_source() {
 		# apt would drop to a user that may not write here
 		apt-get -q -o APT::Sandbox::User=root download "linux-source-$kernel"
 		dpkg-deb --fsys-tarfile linux-source-*.deb | tar -xO --wildcards "*/linux-source-*.tar.xz" |
-			xz -dc -T0 | tar -x -C /out --strip-components="$strip" --wildcards "$@"
+			xz -dc -T0 | tar -x -C /out --strip-components="$strip" --wildcards \
+			--no-wildcards-match-slash "$@"
 	' sh "$@"
 	rm -rf "$build"
 }
@@ -481,29 +490,30 @@ key_checkpatch() {
 	echo "$(key_root) $(declare -f step_checkpatch kernel_source)" | key_of
 }
 step_checkpatch() {
-	kernel_source "$1" 2 "*/scripts/checkpatch.pl" "*/scripts/spelling.txt" \
+	kernel_source "${KERNELS%%:*}" "$1" 2 "*/scripts/checkpatch.pl" "*/scripts/spelling.txt" \
 		"*/scripts/const_structs.checkpatch"
 }
 
-# The kernel's own tests of KVM's PMU. The root's headers are those of this kernel.
+# The kernel's own tests of KVM's PMU: the newest, for all kernels of hosts. Older ones want events to
+# count that the CPU doesn't have. They need the headers of their kernel.
 title_kselftests() { echo "Building the kernel's own tests"; }
 key_kselftests() {
-	echo "$(key_root) $(declare -f step_kselftests kernel_source)" | key_of
+	echo "$(key_root) $(declare -f step_kselftests kernel_source newest_kernel)" | key_of
 }
 step_kselftests() {
 	local out=$1 source=$1.source
-	kernel_source "$source" 1 "*/tools/testing/selftests/kvm" "*/tools/testing/selftests/rseq" \
-		"*/tools/testing/selftests/*.mk" "*/tools/testing/selftests/*.h" "*/tools/include" \
-		"*/tools/arch/x86/include" "*/tools/build" "*/tools/lib/rbtree.c" \
-		"*/tools/scripts" "*/scripts/subarch.include"
+	kernel_source "$(newest_kernel)" "$source" 1 "*/Makefile" "*/scripts" "*/include/uapi" \
+		"*/arch/x86/Makefile*" "*/arch/x86/include/uapi" "*/arch/x86/include/asm/Kbuild" \
+		"*/arch/x86/entry/syscalls" "*/tools/testing/selftests" "*/tools/include" \
+		"*/tools/arch/x86/include" "*/tools/build" "*/tools/scripts" "*/tools/lib/rbtree.c"
 	mkdir -p "$out"
 	# shellcheck disable=SC2016 # expands in the root
 	in_root --rw "$source" /source --rw "$out" /out -- sh -euc '
+		make -s -C /source headers
 		cd /source/tools/testing/selftests/kvm
-		arch=$(ls -d x86_64 x86 2>/dev/null | head -n 1)
 		for test in pmu_event_filter_test pmu_counters_test; do
-			make -s -j "$(nproc)" OUTPUT=/tmp/tests "/tmp/tests/$arch/$test"
-			cp "/tmp/tests/$arch/$test" /out/
+			make -s -j "$(nproc)" OUTPUT=/tmp/tests "/tmp/tests/x86/$test"
+			cp "/tmp/tests/x86/$test" /out/
 		done
 	'
 	rm -rf "$source"

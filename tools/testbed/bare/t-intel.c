@@ -236,6 +236,122 @@ static void branches(void)
 	t_end();
 }
 
+/*
+ * What the last level, which is the model's L2, gets to see: lines that aren't in the caches of the
+ * first level, for data or instructions. The same each time, as what flushes them belongs to it.
+ */
+#define EV_LLC_REFERENCE	0x4f2e
+#define EV_LLC_MISS		0x412e
+#define EV_L2_DATA_READ		0xe124
+#define EV_L2_CODE_READ		0xe424
+
+/*
+ * Each is in a line of its own. References and misses of data and code, then the references of data
+ * and of code; and the bits of CPUID leaf 7 that it needs, of EBX, and of EDX in the upper half.
+ */
+#define FLUSHES(x)								\
+	x(load, "mov (%rdi), %rax", 0, 0, 0, 0, 0)				\
+	x(clflush, "clflush (%rdi)", 0, 0, 0, 0, 0)				\
+	x(clflush_load, "clflush (%rdi)\n mov (%rdi), %rax", 1, 1, 1, 0, 0)	\
+	x(clflush_middle, "clflush 31(%rdi)\n mov 63(%rdi), %al", 1, 1, 1, 0, 0)	\
+	x(clflush_twice, "clflush (%rdi)\n mov (%rdi), %rax\n clflush (%rdi)\n"	\
+	  "mov (%rdi), %rax\n mov 8(%rdi), %rax", 2, 2, 2, 0, 0)		\
+	x(clflush_other, "clflush 64(%rdi)\n mov (%rdi), %rax", 0, 0, 0, 0, 0)	\
+	x(clflush_store, "clflush (%rdi)\n mov %rax, (%rdi)", 1, 1, 0, 0, 0)	\
+	x(call, "call *%rsi", 0, 0, 0, 0, 0)					\
+	x(clflush_call, "clflush (%rsi)\n call *%rsi", 1, 1, 0, 1, 0)		\
+	/* for the instruction behind it, in the same line */			\
+	x(clflush_self, "1: clflush 1b(%rip)\n nop", 1, 1, 0, 1, 0)		\
+	/* The load brings it into the L2. */					\
+	x(clflush_load_call, "clflush (%rsi)\n mov (%rsi), %rax\n call *%rsi",	\
+	  2, 1, 1, 1, 0)							\
+	x(clwb_load, "clwb (%rdi)\n mov (%rdi), %rax", 0, 0, 0, 0, BIT(24))	\
+	x(clflushopt_load, "clflushopt (%rdi)\n mov (%rdi), %rax", 1, 1, 1, 0, BIT(23))	\
+	/* IA32_FLUSH_CMD, L1D_FLUSH; the stack's line as well */		\
+	x(l1d_flush, "mov $0x10b, %ecx\n mov $1, %eax\n xor %edx, %edx\n wrmsr\n"	\
+	  "mov (%rdi), %rax", 2, 0, 2, 0, BIT(60))
+
+#define FLUSH_ASM(name, insns, ...) ".balign 64\n flush_" #name ":\n " insns "\n ret\n"
+#define FLUSH_DECL(name, insns, ...) void flush_##name(void *arg0, void *arg1);
+#define FLUSH_ROW(name, insns, ...) { #name, flush_##name, __VA_ARGS__ },
+
+asm(FLUSHES(FLUSH_ASM)
+".balign 64\n flush_line:\n ret\n"
+".balign 64\n flush_all:\n wbinvd\n ret\n"
+".balign 64\n flush_all_load:\n wbinvd\n mov (%rdi), %rax\n mov 64(%rdi), %rax\n ret\n"
+".balign 64\n");
+FLUSHES(FLUSH_DECL)
+void flush_line(void *arg0, void *arg1);
+void flush_all(void *arg0, void *arg1);
+void flush_all_load(void *arg0, void *arg1);
+
+static const struct {
+	const char *name;
+	seq_fn fn;
+	u64 references, misses, data, code, needs;
+} flushes[] = { FLUSHES(FLUSH_ROW) };
+
+static u64 count_warm(u64 event, seq_fn fn)
+{
+	/* Code is in the caches only if it ran while they were looked at. */
+	for (int i = 0; i < 3; i++)
+		count_run(0, EV_LLC_REFERENCE | CTL_OS, fn, buf_a, flush_line);
+	return count_run(0, event | CTL_OS, fn, buf_a, flush_line);
+}
+
+static void caches(void)
+{
+	u64 n;
+
+	if (t_begin("intel/flush")) {
+		for (size_t i = 0; i < ARRAY_SIZE(flushes); i++) {
+			const char *name = flushes[i].name;
+
+			if (flushes[i].needs & ~((u64)cpuid(7, 0).d << 32 | cpuid(7, 0).b))
+				continue;
+			check_eq(count_warm(EV_LLC_REFERENCE, flushes[i].fn), flushes[i].references,
+				 "%s: references", name);
+			check_eq(count_warm(EV_LLC_MISS, flushes[i].fn), flushes[i].misses,
+				 "%s: misses", name);
+			check_eq(count_warm(EV_L2_DATA_READ, flushes[i].fn), flushes[i].data,
+				 "%s: data", name);
+			check_eq(count_warm(EV_L2_CODE_READ, flushes[i].fn), flushes[i].code,
+				 "%s: code", name);
+		}
+		t_end();
+	}
+
+	/* What was flushed when nobody counted isn't there when somebody does. */
+	if (t_begin("intel/flush_uncounted")) {
+		count_warm(EV_LLC_MISS, flush_load);
+		asm volatile("clflush %0" : "+m"(buf_a[0]));
+		check_eq(count_run(0, EV_LLC_MISS | CTL_OS, flush_load, buf_a, NULL), 1, "misses");
+		check_eq(count_run(0, EV_LLC_MISS | CTL_OS, flush_load, buf_a, NULL), 0, "misses, warm");
+		t_end();
+	}
+
+	if (t_begin("intel/flush_all")) {
+		n = count_warm(EV_L2_DATA_READ, flush_all);
+		check_eq(count_warm(EV_L2_DATA_READ, flush_all_load), n + 2, "data");
+		n = count_warm(EV_LLC_MISS, flush_all);
+		check_eq(count_warm(EV_LLC_MISS, flush_all_load), n + 2, "misses");
+		check_eq(n > 2, true, "misses, the code's too");
+		t_end();
+	}
+
+	/* The interrupt comes at the end of the instruction that the line belongs to. */
+	if (t_begin("intel/fetch_overflow")) {
+		count_warm(EV_L2_CODE_READ, flush_clflush_call);
+		pmi_start(PMI_NMI);
+		wrmsr(ctr_msr(0), NEG(1));
+		measure_run(flush_clflush_call, buf_a, flush_line, ctl_msr(0),
+			    EV_L2_CODE_READ | CTL_OS | CTL_INT | CTL_EN, FLAGS_OFF);
+		if (check_eq(pmi_stop(), 1, "interrupts"))
+			check_eq(this_cpu()->pmi_rip[0], (u64)flush_clflush_call + 5, "RIP");
+		t_end();
+	}
+}
+
 TESTS(intel_tests)
 {
 	if (!pmu.intel)
@@ -252,4 +368,6 @@ TESTS(intel_tests)
 	freeze();
 	pmu_reset();
 	branches();
+	pmu_reset();
+	caches();
 }
