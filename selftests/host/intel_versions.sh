@@ -25,7 +25,7 @@ done
 for version; do
 	load "$version"
 	# shellcheck disable=SC2016 # expands there
-	relay vpmu-guest -- sh -c '
+	relay vpmu-guest -- env PROGRAMS="$PROGRAMS" sh -c '
 		. ../tap.sh
 		is "the guest finds version" "$(dmesg | sed -n "s/.*\.\.\. version: *//p")" "$1"
 		exec ../guest/perf_exact.sh' sh "$version"
