@@ -9,7 +9,7 @@
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/count.sh"
 
-name=$1 device=$2
+results=$1 device=$2
 dir=$(mktemp -d)
 cd "$dir" || exit
 tar -xf "$device" || exit
@@ -18,14 +18,14 @@ note "on the disk: $(tar -tf "$device" | paste -sd' ')"
 
 exactly loop 1000000 3 1 -- ./exact loop
 exactly cpuid 10000 4 1 -- ./exact cpuid
-echo "loops $i $b" >"$name"
+echo "loops $i $b" >"$results"
 
 # Whole programs, from the first instruction to the last
 for program in "exact loop 00010000" "exact syscall 00001000" "profile 100"; do
 	# shellcheck disable=SC2086 # a program and its arguments
 	perf_stat -- ./$program
 	if are_numbers "$program" "$i" "$b"; then
-		echo "$program $i $b" >>"$name"
+		echo "$program $i $b" >>"$results"
 	fi
 done
 
@@ -35,7 +35,7 @@ perf record -q -o data -c 10007 -e instructions:u -- ./exact loop 00100000 2>log
 is "perf record: samples" "$(perf report -i data --stats 2>/dev/null |
 	awk '$1 == "SAMPLE" && $2 == "events:" { print $3; exit }')" $((3 * 0x100000 / 10007))
 
-tar -rf "$device" "$name" || not_ok "results are written to the disk"
+tar -rf "$device" "$results" || not_ok "results are written to the disk"
 sync
 cd / && rm -rf "$dir" "$out"
 finish
