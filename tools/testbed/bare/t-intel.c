@@ -303,7 +303,7 @@ static void caches(void)
 {
 	u64 n;
 
-	if (t_begin("intel/flush")) {
+	if (t_begin("intel/cache_flush")) {
 		for (size_t i = 0; i < ARRAY_SIZE(flushes); i++) {
 			const char *name = flushes[i].name;
 
@@ -322,7 +322,7 @@ static void caches(void)
 	}
 
 	/* What was flushed when nobody counted isn't there when somebody does. */
-	if (t_begin("intel/flush_uncounted")) {
+	if (t_begin("intel/cache_flush_uncounted")) {
 		count_warm(EV_LLC_MISS, flush_load);
 		asm volatile("clflush %0" : "+m"(buf_a[0]));
 		check_eq(count_run(0, EV_LLC_MISS | CTL_OS, flush_load, buf_a, NULL), 1, "misses");
@@ -330,7 +330,7 @@ static void caches(void)
 		t_end();
 	}
 
-	if (t_begin("intel/flush_all")) {
+	if (t_begin("intel/cache_flush_all")) {
 		n = count_warm(EV_L2_DATA_READ, flush_all);
 		check_eq(count_warm(EV_L2_DATA_READ, flush_all_load), n + 2, "data");
 		n = count_warm(EV_LLC_MISS, flush_all);
@@ -340,7 +340,7 @@ static void caches(void)
 	}
 
 	/* The interrupt comes at the end of the instruction that the line belongs to. */
-	if (t_begin("intel/fetch_overflow")) {
+	if (t_begin("intel/cache_fetch_overflow")) {
 		count_warm(EV_L2_CODE_READ, flush_clflush_call);
 		pmi_start(PMI_NMI);
 		wrmsr(ctr_msr(0), NEG(1));
