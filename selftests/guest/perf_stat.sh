@@ -113,14 +113,21 @@ loads() {
 	# perf leaves the modifier out of this name.
 	counted L1-dcache-loads
 }
-is "100000 x call: L1-dcache-loads:u" $(($(loads call 000186a0) - $(loads call 00000000))) 200000
+if grep -q GenuineIntel /proc/cpuinfo; then
+	# Loads only; and the emulated CPU counts the four of an interrupt's delivery, too
+	# (docs/emulated-pmu-intel.md, "Events").
+	within "100000 x call: L1-dcache-loads:u" $(($(loads call 000186a0) - $(loads call 00000000))) 99960 100040
+else
+	is "100000 x call: L1-dcache-loads:u" $(($(loads call 000186a0) - $(loads call 00000000))) 200000
+fi
 is "100000 x loop: L1-dcache-loads:u" $(($(loads loop 000186a0) - $(loads loop 00000000))) 0
 
 perf stat -x, -o "$out" -d -- "$exact" call 04000000
 for event in cycles instructions branches branch-misses L1-dcache-loads L1-dcache-load-misses; do
 	within "-d: $event" "$(counted $event)" 1 1000000000000
 done
-# AMD CPUs offer no such events (arch/x86/events/amd/core.c, amd_hw_cache_event_ids_f17h).
+# AMD CPUs offer no such events (arch/x86/events/amd/core.c, amd_hw_cache_event_ids_f17h), and on Intel's they
+# need MSRs that guests don't have (offcore responses).
 is "-d: not supported" "$(awk -F, '$1 == "<not supported>" { printf "%s ", $3 }' "$out")" \
 	"LLC-loads LLC-load-misses "
 is "-d: not counted" "$(awk -F, '$1 == "<not counted>" { printf "%s ", $3 }' "$out")" ""
