@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# In a guest: perf on programs from the guest's own disk, the tar archive on DEVICE, and the counts into the archive,
+# In a guest: perf on a program from the guest's own disk, the tar archive on DEVICE, and the counts into the archive,
 # as file NAME.
 #
 #	own_disk.sh NAME DEVICE
@@ -18,14 +18,13 @@ note "on the disk: $(tar -tf "$device" | paste -sd' ')"
 
 exactly loop 1000000 3 1 -- ./exact loop
 exactly cpuid 10000 4 1 -- ./exact cpuid
-echo "loops $i $b" >"$results"
+echo "cpuid $i $b" >"$results"
 
-# Whole programs, from the first instruction to the last
-for program in "exact loop 00010000" "exact syscall 00001000" "profile 100"; do
-	# shellcheck disable=SC2086 # a program and its arguments
-	perf_stat -- ./$program
-	if are_numbers "$program" "$i" "$b"; then
-		echo "$program $i $b" >>"$results"
+# The whole program, from its first instruction to its last
+for kind in loop jcc call rep syscall; do
+	perf_stat -- ./exact $kind 00001000
+	if are_numbers "$kind" "$i" "$b"; then
+		echo "$kind $i $b" >>"$results"
 	fi
 done
 
