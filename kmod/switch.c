@@ -361,6 +361,8 @@ static void configure(struct vpmu_vcpu *vv, unsigned int i)
 	else
 		c->count.class = guest_class(&vv->guest, i);
 	c->count.filter = guest_filter(&vv->guest, i);
+	c->tells = c->count.class != VPMU_OTHER &&
+		   c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER);
 	c->in_host = vv->freeze == KVM_VPMU_FREEZE_VCPU ||
 		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
 		      guest_speculative(&vv->guest, i));
@@ -386,6 +388,9 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	configure(vv, i);
 	c->overflowed = false;
 	c->since = rdtsc();
+	/* What is owed was completed before this counter ran. */
+	emul_settle(vv);
+	vv->telling += c->tells;
 
 	slot = find_slot(this_cpu_ptr(&vpmu_cpu), c);
 	if (slot == VPMU_NO_SLOT)
@@ -408,6 +413,7 @@ void switch_stop(struct vpmu_vcpu *vv, unsigned int i)
 		return;
 
 	emul_settle(vv);
+	vv->telling -= c->tells;
 	ticks = rdtsc() - c->since;
 	c->enabled += ticks;
 	if (c->borrows) {

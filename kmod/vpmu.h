@@ -64,6 +64,7 @@ struct vpmu_vm {
  * @borrows: runs, but found no free physical counter; it borrows one of
  *	host perf's while the vCPU is in guest mode
  * @in_host: counts while KVM works for the vCPU, too
+ * @tells: @count's class is one of the tally's, and its filter tells levels apart
  * @overflowed: the NMI handler saw it overflow since the last
  *	synchronization
  * @since: TSC when it was started
@@ -78,6 +79,7 @@ struct vpmu_counter {
 	u32 freeze;
 	bool borrows;
 	bool in_host;
+	bool tells;
 	bool overflowed;
 	u64 since;
 	u64 enabled;
@@ -127,6 +129,7 @@ struct vpmu_hot {
  * @placed: how many counters are on physical ones
  * @placed_in_host: how many of these count in host mode, too
  * @borrowing: how many counters borrow one for each stay in guest mode
+ * @telling: how many counters run that tell levels apart
  * @armed_level: the level that the coming entry was assumed to have when
  *	counters were armed
  * @stats: figures since the vCPU was created, as in struct kvm_vpmu_vcpu
@@ -146,6 +149,7 @@ struct vpmu_vcpu {
 	unsigned int placed;
 	unsigned int placed_in_host;
 	unsigned int borrowing;
+	unsigned int telling;
 	int armed_level;
 	struct {
 		u64 overflows;
