@@ -388,8 +388,6 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	configure(vv, i);
 	c->overflowed = false;
 	c->since = rdtsc();
-	/* What is owed was completed before this counter ran. */
-	emul_settle(vv);
 	vv->telling += c->tells;
 
 	slot = find_slot(this_cpu_ptr(&vpmu_cpu), c);
