@@ -254,6 +254,7 @@ struct hook vpmu_hooks[] = {
 		.symbol = "perf_guest_get_msrs",
 		.stub = stub_perf_guest_get_msrs,
 		.bind = bind_perf_guest_get_msrs,
+		.without = "this kernel has no perf for Intel's CPUs",
 	},
 	STUB(kvm_pmu_is_valid_msr),
 	STUB(kvm_pmu_get_msr),
