@@ -91,17 +91,9 @@ int access_read(struct vpmu_vcpu *vv, struct msr_data *msr)
 
 int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
 {
-	const struct kvm_vcpu *vcpu = vv->hot.vcpu;
 	int i;
 
-	/*
-	 * Hardware checks this before the intercept (APM vol. 2, "Instruction
-	 * Intercepts"; SDM vol. 3, "Relative Priority of Faults and VM Exits"), the
-	 * emulator of AMD's CPUs doesn't.  On Intel's, guests change CR4.PCE themselves,
-	 * and KVM's copy may be old.
-	 */
-	if (!compat_on_intel() && !(vcpu->arch.cr4 & X86_CR4_PCE) &&
-	    (vcpu->arch.cr0 & X86_CR0_PE) && compat_get_cpl(vv->hot.vcpu))
+	if (!compat_may_rdpmc(vv->hot.vcpu))
 		return 1;
 	i = vv->guest.ops->by_rdpmc(&vv->guest, index);
 	if (i < 0)

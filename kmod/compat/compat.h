@@ -150,6 +150,18 @@ static inline int compat_get_cpl(struct kvm_vcpu *vcpu)
 }
 
 /*
+ * May the guest use RDPMC where it is?  Hardware checks that before the intercept (APM vol. 2,
+ * "Instruction Intercepts"; SDM vol. 3, "Relative Priority of Faults and VM Exits"), the
+ * emulator of AMD's CPUs doesn't.  On Intel's, guests change CR4.PCE themselves, and KVM's
+ * copy may be old.
+ */
+static inline bool compat_may_rdpmc(struct kvm_vcpu *vcpu)
+{
+	return compat_on_intel() || (vcpu->arch.cr4 & X86_CR4_PCE) ||
+	       !(vcpu->arch.cr0 & X86_CR0_PE) || !compat_get_cpl(vcpu);
+}
+
+/*
  * What an ftrace handler does: the traced function's arguments from 0 on, and
  * going on elsewhere.
  */

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Intel's registers as a guest sees them: kmod/guest/intel.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include "../../kmod/guest/guest.h"
-
-#define EN	BIT_ULL(22)
-#define INT	BIT_ULL(20)
-#define OS	BIT_ULL(17)
-#define USR	BIT_ULL(16)
+#include "test_guest.h"
 
 static struct guest_pmu make(unsigned int version, unsigned int general)
 {
@@ -22,16 +12,6 @@ static struct guest_pmu make(unsigned int version, unsigned int general)
 
 	guest_reset(&pmu, &config);
 	return pmu;
-}
-
-static void expect(const struct guest_pmu *pmu, u32 msr, enum guest_reg_kind kind,
-		   unsigned int index)
-{
-	struct guest_reg reg = guest_decode(pmu, msr);
-
-	assert_int_equal(reg.kind, kind);
-	if (kind != GUEST_REG_NONE)
-		assert_int_equal(reg.index, index);
 }
 
 static u64 reserved(const struct guest_pmu *pmu, enum guest_reg_kind kind)
