@@ -74,7 +74,7 @@ borrowed() {
 	read -r i b </tmp/first
 	is "as many counters as the CPU has: instructions" "$i" $(($(msr "$instructions") - before_i))
 	is "as many counters as the CPU has: branches" "$b" $(($(msr "$branches") - before_b))
-	within "as many counters as the CPU has: VM entries with a borrowed one" "$borrowed" 100 1000000000
+	within "as many counters as the CPU has: VM entries with a borrowed one" "$borrowed" 10 1000000000
 	agree "as many counters as the CPU has"
 	ticked=$(watchdog)
 	if [ "$(watchdog)" != "$ticked" ]; then
