@@ -46,8 +46,10 @@ for mode in hybrid guest vcpu; do
 		within "$mode: cycles, of $seen" "$counter1" $((seen * 98 / 100)) $((seen * 102 / 100))
 		is "$mode: the same by another counter" "$counter3" "$counter1"
 		if [ $mode = vcpu ]; then
-			is "$mode: instructions" "$counter0" \
-				$((guest_instructions + entries + host_instructions))
+			# Hundredths of an iteration. Of the 50 together five instructions more were seen: what
+			# KVM_RUN does outside of the time that the vCPU is loaded isn't always the same.
+			expected=$((guest_instructions + entries + host_instructions))
+			within "$mode: instructions, of $expected" "$counter0" $((expected - 20)) $((expected + 20))
 		else
 			is "$mode: instructions" "$counter0" $((guest_instructions + emulated))
 			is "$mode: branches" "$counter2" 100
