@@ -58,7 +58,8 @@ watchdog() {
 # The host's watchdog holds one of the physical counters, so a guest that runs as many borrows it.
 borrowed() {
 	local i b now ticked more=cycles,cache-references,cache-misses,branch-misses, counters borrowed=0
-	counters=$(dmesg | sed -n 's/.*\.\.\. generic [a-z]*: *//p')
+	# "registers" of 6.1 and 6.12, "counters" of 7.2, which lists a "bitmap" too
+	counters=$(dmesg | sed -n 's/.*\.\.\. generic \(registers\|counters\): *//p')
 	# Cycles and instructions have fixed ones on Intel's CPUs.
 	! grep -q GenuineIntel /proc/cpuinfo || counters=$((counters + 2))
 	for ((i = 6; i < counters; i++)); do
