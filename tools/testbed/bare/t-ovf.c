@@ -22,15 +22,16 @@ static u64 status(void)
 	return pmu.v2 ? rdmsr(MSR_GLOBAL_STATUS) : 0;
 }
 
-static void check_pmi(u64 count, u64 want_rip, u64 want_cs, const char *what, u64 n)
+static void check_pmi(enum pmi_mode mode, u64 count, u64 want_rip, u64 want_cs, const char *what,
+		      u64 n)
 {
 	struct pcpu *p = this_cpu();
 
-	check_eq(count, 1, "%s, N %lu: interrupts", what, n);
+	check_eq(count, 1, "%s by %s, N %lu: interrupts", what, mode_name(mode), n);
 	if (!count)
 		return;
-	check_eq(p->pmi_rip[0], want_rip, "%s, N %lu: RIP", what, n);
-	check_eq(p->pmi_cs[0], want_cs, "%s, N %lu: CS", what, n);
+	check_eq(p->pmi_rip[0], want_rip, "%s by %s, N %lu: RIP", what, mode_name(mode), n);
+	check_eq(p->pmi_cs[0], want_cs, "%s by %s, N %lu: CS", what, mode_name(mode), n);
 }
 
 /* Overflow event @ev of a run at CPL 0 at its @n-th; @total is what the run has. */
@@ -54,7 +55,7 @@ static void one_kernel(const struct seq *s, int ev, enum pmi_mode mode, u64 n)
 			 ev_name[ev], n, total);
 		return;
 	}
-	check_pmi(count, trace.next[ev][n - 1], KERNEL_CS, ev_name[ev], n);
+	check_pmi(mode, count, trace.next[ev][n - 1], KERNEL_CS, ev_name[ev], n);
 	if (pmu.v2)
 		check_eq(st, BIT(c), "%s, N %lu: status", ev_name[ev], n);
 	check_eq(rdmsr(ctr_msr(c)), total - n + handler_adds(ev, mode), "%s, N %lu: counter",
@@ -87,7 +88,7 @@ static void one_user(const struct seq *s, int ev, enum pmi_mode mode, u64 n)
 		return;
 	}
 	/* The last instruction is the INT, and the kernel begins behind it. */
-	check_pmi(count, trace.next[ev][n - 1],
+	check_pmi(mode, count, trace.next[ev][n - 1],
 		  trace.next[ev][n - 1] == (u64)user_exit_entry ? KERNEL_CS : USER_CS,
 		  ev_name[ev], n);
 	if (pmu.v2)
@@ -203,7 +204,7 @@ static void ten_thousand(void)
 				    ev_select[t[i].ev] | CTL_OS | CTL_INT | CTL_EN,
 				    mode == PMI_NMI ? FLAGS_OFF : FLAGS_ON);
 			count = pmi_stop();
-			check_pmi(count, t[i].rip, KERNEL_CS, ev_name[t[i].ev], t[i].n);
+			check_pmi(mode, count, t[i].rip, KERNEL_CS, ev_name[t[i].ev], t[i].n);
 		}
 		t_end();
 	}
@@ -239,7 +240,7 @@ static void far_away(void)
 			apic_write(APIC_LVTT, APIC_MASKED);
 			apic_write(APIC_TMICT, 0);
 			count = pmi_stop();
-			check_pmi(count, rip, USER_CS, "instructions", n);
+			check_pmi(mode, count, rip, USER_CS, "instructions", n);
 			check_eq(rdmsr(ctr_msr(3)), 2000001 + USER_USR_INSNS - n,
 				 "N %lu: counter", n);
 		}
@@ -270,7 +271,7 @@ static void through_int(void)
 				    EV_INSN | CTL_OS | CTL_INT | CTL_EN,
 				    mode == PMI_NMI ? FLAGS_OFF : FLAGS_ON);
 			count = pmi_stop();
-			check_pmi(count, mode == PMI_NMI ? nmi[n - 1] : vec[n - 1], KERNEL_CS,
+			check_pmi(mode, count, mode == PMI_NMI ? nmi[n - 1] : vec[n - 1], KERNEL_CS,
 				  "instructions", n);
 		}
 		t_end();
@@ -327,7 +328,7 @@ static void through_syscall(void)
 			measure_user(ovf_calls, NULL, NULL, ctl_msr(0),
 				     t[i].ctl | CTL_INT | CTL_EN, FLAGS_ON, user_stack_top());
 			count = pmi_stop();
-			check_pmi(count, rip, rip == (u64)syscall_entry ||
+			check_pmi(mode, count, rip, rip == (u64)syscall_entry ||
 				  rip == (u64)iretq_entry ? KERNEL_CS : USER_CS,
 				  t[i].ctl & CTL_OS ? "OS" : "USR", t[i].n);
 		}
@@ -387,7 +388,7 @@ static void interrupts_off(void)
 			measure_run(ovf_if, NULL, NULL, ctl_msr(0),
 				    EV_INSN | CTL_OS | CTL_INT | CTL_EN, FLAGS_OFF);
 			count = pmi_stop();
-			check_pmi(count, (u64)(n < 8 ? ovf_if_7 : ovf_if_8), KERNEL_CS,
+			check_pmi(PMI_VECTOR, count, (u64)(n < 8 ? ovf_if_7 : ovf_if_8), KERNEL_CS,
 				  "instructions", n);
 		}
 		t_end();
@@ -422,7 +423,7 @@ static void interrupts_off(void)
 			measure_run(s->fn, NULL, NULL, ctl_msr(0),
 				    EV_INSN | CTL_OS | CTL_INT | CTL_EN, FLAGS_ON);
 			count = pmi_stop();
-			check_pmi(count, next[n - 3], KERNEL_CS, "instructions", n);
+			check_pmi(PMI_VECTOR, count, next[n - 3], KERNEL_CS, "instructions", n);
 		}
 		t_end();
 	}
@@ -434,7 +435,7 @@ static void interrupts_off(void)
 			measure_run(ovf_cr8, NULL, NULL, ctl_msr(0),
 				    EV_INSN | CTL_OS | CTL_INT | CTL_EN, FLAGS_ON);
 			count = pmi_stop();
-			check_pmi(count, (u64)(n < 9 ? ovf_cr8_8 : ovf_cr8_9), KERNEL_CS,
+			check_pmi(PMI_VECTOR, count, (u64)(n < 9 ? ovf_cr8_8 : ovf_cr8_9), KERNEL_CS,
 				  "instructions", n);
 		}
 		t_end();
@@ -473,7 +474,7 @@ static void order(void)
 		measure_run(ovf_order, NULL, NULL, ctl_msr(0),
 			    EV_INSN | CTL_OS | CTL_INT | CTL_EN, FLAGS_OFF);
 		count = pmi_stop();
-		check_pmi(count, (u64)ovf_order_4, KERNEL_CS, "instructions", 4);
+		check_pmi(mode, count, (u64)ovf_order_4, KERNEL_CS, "instructions", 4);
 		check_eq(this_cpu()->irq_count, irqs + 1, "IPIs");
 		t_end();
 	}
@@ -532,7 +533,7 @@ static void hlt(void)
 				if (this_cpu()->irq_count == (n == 4 && !skip))
 					break;
 			}
-			check_pmi(count, (u64)(n == 4 ? ovf_hlt_4 : ovf_hlt_5), KERNEL_CS,
+			check_pmi(mode, count, (u64)(n == 4 ? ovf_hlt_4 : ovf_hlt_5), KERNEL_CS,
 				  "instructions", n);
 			if (n == 5) {
 				/*
@@ -715,7 +716,7 @@ static void together(void)
 				for (int c = 0; c < pmu.nr; c++)
 					wrmsr(ctl_msr(c), 0);
 				count = pmi_stop();
-				check_pmi(count, trace.next[INSN][n - 1], USER_CS, "all", n);
+				check_pmi(mode, count, trace.next[INSN][n - 1], USER_CS, "all", n);
 				if (pmu.v2)
 					check_eq(st, BIT(pmu.nr) - 1, "N %lu: status", n);
 				for (int c = 0; c < pmu.nr; c++)
@@ -757,7 +758,7 @@ static void together(void)
 			st = status();
 			wrmsr(ctl_msr(1), 0);
 			count = pmi_stop();
-			check_pmi(count, (u64)s->fn + 5, USER_CS, "two events", 9);
+			check_pmi(mode, count, (u64)s->fn + 5, USER_CS, "two events", 9);
 			if (pmu.v2)
 				check_eq(st, 3, "two events: status");
 			t_end();
@@ -825,7 +826,7 @@ static void write_running(void)
 	measure_run(ovf_write, (void *)(u64)ctr_msr(0), NULL, ctl_msr(0),
 		    EV_INSN | CTL_OS | CTL_INT | CTL_EN, FLAGS_OFF);
 	count = pmi_stop();
-	check_pmi(count, (u64)ovf_write_6, KERNEL_CS, "instructions", 1);
+	check_pmi(PMI_NMI, count, (u64)ovf_write_6, KERNEL_CS, "instructions", 1);
 	/* NOP, RET and 3 of the stub */
 	check_eq(rdmsr(ctr_msr(0)), 5 + NMI_INSNS, "counter");
 
