@@ -43,8 +43,7 @@ static void watch(void *arg)
 			__atomic_store_n(&second, rdtsc(), __ATOMIC_RELAXED);
 			continue;
 		}
-		for (u64 start = rdtsc(); rdtsc() - start < TICKS; )
-			cpu_relax();
+		tsc_wait(TICKS);
 		print("tsc %lu %lu\n", rdtsc() / 1000, __atomic_load_n(&second, __ATOMIC_RELAXED) / 1000);
 	}
 }

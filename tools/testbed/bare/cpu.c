@@ -300,7 +300,7 @@ static u32 fw_cfg_nb_cpus(void)
 	return v != 0xffff ? v : cpuid(1, 0).d & BIT(28) ? cpuid(1, 0).b >> 16 & 0xff : 1;
 }
 
-static void tsc_wait(u64 ticks)
+void tsc_wait(u64 ticks)
 {
 	u64 start = rdtsc();
 

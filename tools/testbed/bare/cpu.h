@@ -179,6 +179,8 @@ u64 rdmsr_safe(u32 msr, u64 *v);
 u64 wrmsr_safe(u32 msr, u64 v);
 u64 rdpmc_safe(u32 index, u64 *v);
 
+/* Busy, for as many ticks of the TSC. */
+void tsc_wait(u64 ticks);
 void cpu_init(u32 cpu);
 void smp_init(void);
 /* Run @fn on each of the first @n CPUs at once, this one among them. */
