@@ -41,7 +41,7 @@ bench: prepared
 	tools/bench/bench
 
 bench-quick: prepared
-	tools/check bench-quick 6.1-bench-quick 7.2-bench-quick
+	tools/check --full bench-quick $(addsuffix -bench-quick,$(filter-out 6.12,$(shell $(BED)/kernels 2>/dev/null)))
 
 unit: prepared
 	mkdir -p build/unit

@@ -86,10 +86,10 @@ same "nothing is left again" ""
 
 # Kernels that are supported, in dkms.conf as in the module
 eval "$(grep '^BUILD_EXCLUSIVE_KERNEL=' ../tools/packaging/dkms.conf)"
-for v in 6.1.0-50-amd64 6.12.107+deb13-amd64 7.2.12+deb13-amd64 6.10.3 6.11.0-1-amd64 6.13.1 5.10.0-30-amd64 7.20.1; do
+for v in 6.1.0-50-amd64 6.12.107+deb13-amd64 7.2.12+deb13-amd64 7.3.4+deb13-amd64 6.10.3 6.11.0-1-amd64 6.13.1 5.10.0-30-amd64 7.20.1; do
 	[[ ! $v =~ $BUILD_EXCLUSIVE_KERNEL ]] || echo "$v"
 done >"$tmp/log"
-is "kernels that DKMS builds for" "$(tr '\n' ' ' <"$tmp/log")" "6.1.0-50-amd64 6.12.107+deb13-amd64 7.2.12+deb13-amd64 "
+is "kernels that DKMS builds for" "$(tr '\n' ' ' <"$tmp/log")" "6.1.0-50-amd64 6.12.107+deb13-amd64 7.2.12+deb13-amd64 7.3.4+deb13-amd64 "
 for dir in /usr/src/linux-headers-*-amd64; do
 	is "kernel of ${dir##*/}" "$(make -n -C "$tmp/src" KDIR="$dir" DESTDIR="$to" uninstall-module |
 		sed -n 's|^rm -f .*/lib/modules/\(.*\)/updates/.*|\1|p')" "${dir#*headers-}"

@@ -72,6 +72,7 @@ static bool version_known(void)
 	case KERNEL_VERSION(6, 1, 0) >> 8:
 	case KERNEL_VERSION(6, 12, 0) >> 8:
 	case KERNEL_VERSION(7, 2, 0) >> 8:
+	case KERNEL_VERSION(7, 3, 0) >> 8:
 		return true;
 	default:
 		return false;
@@ -209,7 +210,7 @@ int compat_init(void)
 	unsigned long cpl, address, lookup, is_kvm, deliver;
 
 	if (!version_known()) {
-		pr_err("kernel %s is not supported, only 6.1, 6.12 and 7.2 are\n",
+		pr_err("kernel %s is not supported, only 6.1, 6.12, 7.2 and 7.3 are\n",
 		       init_utsname()->release);
 		return -EOPNOTSUPP;
 	}
@@ -456,6 +457,21 @@ void compat_direct_disable(struct compat_direct *direct)
 #else
 
 #define pmu_filter	kvm_x86_pmu_event_filter
+
+/* Linux 7.3 has moved this from asm/kvm_host.h to arch/x86/kvm/pmu.c. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+struct kvm_x86_pmu_event_filter {
+	__u32 action;
+	__u32 nevents;
+	__u32 fixed_counter_bitmap;
+	__u32 flags;
+	__u32 nr_includes;
+	__u32 nr_excludes;
+	__u64 *includes;
+	__u64 *excludes;
+	__u64 events[];
+};
+#endif
 
 static bool lists(const u64 *entries, u32 nr, u64 select)
 {

@@ -9,8 +9,9 @@ BED=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 PROJECT=$(cd "$BED/../.." && pwd -P)
 CACHE=${KVM_VPMU_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kvm-vpmu}
 SUITE=trixie
-# The kernels of hosts and guests, each with the suite that has it. The first is the default.
-KERNELS='6.12:trixie 6.1:bookworm 7.2:trixie-backports'
+# The kernels of hosts and guests, each with the suite that has it. The first is the default, which
+# the mirror must have. Backports drop a kernel for the next one: the bench goes on without it.
+KERNELS='6.12:trixie 6.1:bookworm 7.2:trixie-backports 7.3:trixie-backports'
 
 # The statuses that COMMAND's own can't be told from by number; a message always goes with them.
 # shellcheck disable=SC2034 # for those that source this
@@ -113,28 +114,43 @@ kernel_suites() {
 
 # A script for the root: install the newest of each kernel and its headers, without an initramfs, and
 # without the drivers that take most of the place and that no emulated machine has.
+#
+# A mirror's index may name packages that are gone from its pool: the newest that can be fetched counts.
 install_kernels() {
 	local kernel
+	echo "default=${KERNELS%%:*}"
 	for kernel in $KERNELS; do
 		echo "kernels=\"\${kernels:-} ${kernel%%:*}\""
 	done
 	cat <<-'EOF'
+		export INITRD=No DEBIAN_FRONTEND=noninteractive
 		# What a backported kernel needs is backported too, but apt wouldn't take it by itself.
 		cat >/etc/apt/preferences.d/kernels <<-'PIN'
 			Package: linux-base
 			Pin: release n=*-backports
 			Pin-Priority: 600
 		PIN
-		for v in $kernels; do
-			image=$(apt-cache pkgnames "linux-image-$v." |
-				grep -E "^linux-image-$v\.[0-9]+(-[0-9]+|\+deb[0-9]+)?-amd64\$" | sort -V | tail -n 1)
-			if [ -z "$image" ]; then
-				echo "error: the mirror has no kernel $v any more"
-				exit 1
+		# versions KERNEL: its packages' versions, the newest first
+		versions() {
+			apt-cache pkgnames "linux-image-$1." | sort -rV |
+				sed -nE 's/^linux-image-([0-9]+\.[0-9]+\.[0-9]+(-[0-9]+|\+deb[0-9]+)?-amd64)$/\1/p'
+		}
+		install_kernel() {
+			for v in $(versions "$1"); do
+				set -- "linux-image-$v" "linux-headers-$v"
+				if apt-get -q -y --no-install-recommends --download-only install "$@"; then
+					apt-get -q -y --no-install-recommends install "$@"
+					return
+				fi
+			done
+			return 1
+		}
+		for k in $kernels; do
+			if ! install_kernel "$k"; then
+				echo "left out: the mirror has no kernel $k"
+				[ "$k" != "$default" ] || exit 1
 			fi
-			packages="${packages:-} $image linux-headers-${image#linux-image-}"
 		done
-		INITRD=No DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $packages
 		for v in $(ls /lib/modules); do
 			for d in gpu media infiniband staging net/ethernet net/wireless; do
 				rm -rf "/lib/modules/$v/kernel/drivers/$d"
@@ -453,12 +469,17 @@ step_module() {
 	rm -rf "$build"
 }
 
-# The newest of the kernels, which needn't be the default
-newest_kernel() {
+# The kernels that the root has, in short (6.12), the default one first
+root_kernels() {
 	local kernel
 	for kernel in $KERNELS; do
-		echo "${kernel%%:*}"
-	done | sort -V | tail -n 1
+		[ -z "$(kernel_version "${kernel%%:*}")" ] || echo "${kernel%%:*}"
+	done
+}
+
+# The newest of them, which needn't be the default
+newest_kernel() {
+	root_kernels | sort -V | tail -n 1
 }
 
 # kernel_source KERNEL OUT STRIP PATTERN...: what matches of that kernel's source, into OUT, without the
@@ -498,7 +519,7 @@ step_checkpatch() {
 # count that the CPU doesn't have. They need the headers of their kernel.
 title_kselftests() { echo "Building the kernel's own tests"; }
 key_kselftests() {
-	echo "$(key_root) $(declare -f step_kselftests kernel_source newest_kernel)" | key_of
+	echo "$(key_root) $(declare -f step_kselftests kernel_source newest_kernel root_kernels)" | key_of
 }
 step_kselftests() {
 	local out=$1 source=$1.source
