@@ -92,8 +92,8 @@ static struct vpmu_vm *find_or_make_vm(struct kvm *kvm)
 }
 
 /**
- * vpmu_attach() - give a vCPU that is being created an object
- * @vcpu: KVM's vCPU
+ * vpmu_attach() - give a vCPU that was just created an object
+ * @vcpu: KVM's vCPU, which is not loaded and which nobody else knows yet
  *
  * Return: 0, or -ENOMEM.
  */

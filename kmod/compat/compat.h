@@ -10,6 +10,7 @@
 #include <linux/kvm_host.h>
 #include <linux/static_call.h>
 #include <linux/version.h>
+#include <asm/fpu/api.h>
 
 #include "../guest/guest.h"
 #include "retired.h"
@@ -60,6 +61,19 @@ static inline const char *compat_kvm_module(void)
 static inline bool compat_after_exit(const struct kvm_vcpu *vcpu)
 {
 	return READ_ONCE(vcpu->arch.handling_intr_from_guest);
+}
+
+/*
+ * Is the vCPU's state encrypted (SEV-ES and its successors, TDX)?  Then nobody but the guest knows
+ * its privilege level.  Before has_protected_state svm_vcpu_create() told by the FPU's state only.
+ */
+static inline bool compat_is_protected(struct kvm_vcpu *vcpu)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+	return fpstate_is_confidential(&vcpu->arch.guest_fpu);
+#else
+	return vcpu->kvm->arch.has_protected_state;
+#endif
 }
 
 /* The PMU that the guest's CPUID offers. */
@@ -125,6 +139,7 @@ bool compat_host_counters_left(unsigned long mask);
 
 /* Prototypes of hooked functions, for static calls to them. */
 void compat_proto_init(struct kvm_vcpu *vcpu);
+int compat_proto_create(struct kvm_vcpu *vcpu);
 /* The second argument is a bool up to early 6.12, and a mask later. */
 fastpath_t compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 void compat_proto_load(struct kvm_vcpu *vcpu, int cpu);

@@ -49,7 +49,7 @@ void vpmu_hooks_ready(void)
 
 /*
  * Creating a vCPU sleeps.  The reference taken here is given back when
- * the vCPU is destroyed, so the module can't go away under either.
+ * the vCPU is destroyed, or wasn't created, so the module can't go away under either.
  */
 static bool notrace may_attach(void *arg, unsigned long second)
 {
@@ -59,14 +59,33 @@ static bool notrace may_attach(void *arg, unsigned long second)
 	       try_module_get(THIS_MODULE);
 }
 
-ORIGINAL(kvm_pmu_init, compat_proto_init);
-static void vpmu_kvm_pmu_init(struct kvm_vcpu *vcpu)
+static int attach(struct kvm_vcpu *vcpu)
 {
-	static_call(original_kvm_pmu_init)(vcpu);
-	if (vpmu_attach(vcpu)) {
-		pr_warn_ratelimited("no memory for a vCPU's PMU, it keeps KVM's\n");
-		module_put(THIS_MODULE);
+	int err;
+
+	if (compat_is_protected(vcpu)) {
+		pr_info_once("guests whose state is encrypted (SEV-ES, TDX) keep KVM's PMU\n");
+		return -EOPNOTSUPP;
 	}
+	err = vpmu_attach(vcpu);
+	if (err)
+		pr_warn_ratelimited("no memory for a vCPU's PMU, it keeps KVM's\n");
+	return err;
+}
+
+/*
+ * KVM destroys the PMU of a vCPU (kvm_pmu_destroy()) only if kvm_arch_vcpu_create() succeeded.
+ * kvm_pmu_init() comes too early for an object: what fails behind it frees the vCPU.
+ */
+ORIGINAL(kvm_arch_vcpu_create, compat_proto_create);
+static int vpmu_kvm_arch_vcpu_create(struct kvm_vcpu *vcpu)
+{
+	int err = static_call(original_kvm_arch_vcpu_create)(vcpu);
+
+	if (!err && !attach(vcpu))
+		return 0;
+	module_put(THIS_MODULE);
+	return err;
 }
 
 ORIGINAL(kvm_pmu_destroy, compat_proto_init);
@@ -300,10 +319,10 @@ struct hook vpmu_hooks[] = {
 	REDIRECT(kvm_pmu_refresh),
 	REDIRECT(kvm_pmu_destroy),
 	{
-		.symbol = "kvm_pmu_init",
-		.handler = vpmu_kvm_pmu_init,
+		.symbol = "kvm_arch_vcpu_create",
+		.handler = vpmu_kvm_arch_vcpu_create,
 		.when = may_attach,
-		.bind = bind_kvm_pmu_init,
+		.bind = bind_kvm_arch_vcpu_create,
 	},
 };
 
