@@ -9,6 +9,7 @@
 #include <linux/bits.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
+#include <asm/asm.h>
 #include <asm/perf_event.h>
 #include <asm/processor.h>
 
@@ -104,16 +105,26 @@ static void amd_give_back(unsigned int i, const struct hw_saved *saved)
  * With the global interrupt flag clear NMIs stay pending (APM vol. 2, "Global
  * Interrupt Flag, STGI and CLGI Instructions").  KVM clears it too before
  * VMRUN, and sets it after #VMEXIT.
+ *
+ * Both instructions are #UD without EFER.SVME.  KVM clears that bit on all CPUs when the host
+ * shuts down (kvm_shutdown()), while vCPUs' threads run on; VMRUN faults then, too.
  */
 static bool amd_hold_nmis(void)
 {
-	asm volatile("clgi" : : : "memory");
+	asm goto("1: clgi\n"
+		 _ASM_EXTABLE(1b, %l[no_svm])
+		 : : : "memory" : no_svm);
 	return true;
+no_svm:
+	return false;
 }
 
 static void amd_release_nmis(void)
 {
-	asm volatile("stgi" : : : "memory");
+	asm volatile("1: stgi\n"
+		     "2:\n"
+		     _ASM_EXTABLE(1b, 2b)
+		     : : : "memory");
 }
 
 static u64 amd_pause(void)
