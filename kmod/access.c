@@ -3,6 +3,8 @@
  * Accesses to PMU registers, by the guest (trapped) and by userspace
  * (KVM_GET_MSRS, KVM_SET_MSRS).
  */
+#include <linux/nospec.h>
+
 #include "compat/compat.h"
 #include "vpmu.h"
 #include "trace.h"
@@ -36,6 +38,19 @@ static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
 	return vv->guest.value[i];
 }
 
+/*
+ * Let @clear go from the status and @set come.  Host perf that starts an event in an interrupt
+ * brings a counter up to date, and may find an overflow (pmi_overflow()).
+ */
+static void change_status(struct vpmu_vcpu *vv, u64 clear, u64 set)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	vv->guest.status = (vv->guest.status & ~clear) | set;
+	local_irq_restore(flags);
+}
+
 static u64 read_status(struct vpmu_vcpu *vv)
 {
 	unsigned int i;
@@ -46,9 +61,23 @@ static u64 read_status(struct vpmu_vcpu *vv)
 	return vv->guest.status;
 }
 
-static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
+/* The guest has chosen the number: keep speculation within the arrays, as KVM does. */
+static unsigned int clamp_index(unsigned int i)
+{
+	return array_index_nospec(i, VPMU_MAX_COUNTERS);
+}
+
+static struct guest_reg decode(struct vpmu_vcpu *vv, u32 msr)
 {
 	struct guest_reg reg = guest_decode(&vv->guest, msr);
+
+	reg.index = clamp_index(reg.index);
+	return reg;
+}
+
+static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
+{
+	struct guest_reg reg = decode(vv, msr);
 
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
@@ -99,7 +128,7 @@ int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
 	if (i < 0)
 		return 1;
 	vv->stats.rdpmcs++;
-	*data = read_counter(vv, i);
+	*data = read_counter(vv, clamp_index(i));
 	return 0;
 }
 
@@ -170,7 +199,7 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
 	struct guest_pmu *guest = &vv->guest;
-	struct guest_reg reg = guest_decode(guest, msr->index);
+	struct guest_reg reg = decode(vv, msr->index);
 	bool host_initiated = msr->host_initiated;
 	u64 data = msr->data;
 
@@ -199,7 +228,7 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 	case GUEST_REG_STATUS:
 		if (!host_initiated)
 			return guest->ops->read_only_faults;
-		guest->status = data & guest_counter_mask(guest);
+		change_status(vv, U64_MAX, data & guest_counter_mask(guest));
 		return 0;
 	case GUEST_REG_IN_USE:
 		return !host_initiated;
@@ -207,11 +236,11 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 		read_status(vv);
 		/* Userspace that restores all registers must not undo STATUS. */
 		if (!host_initiated)
-			guest->status &= ~data;
+			change_status(vv, data, 0);
 		return 0;
 	case GUEST_REG_STATUS_SET:
 		if (!host_initiated)
-			guest->status |= data & guest_counter_mask(guest);
+			change_status(vv, 0, data & guest_counter_mask(guest));
 		return 0;
 	case GUEST_REG_NONE:
 		break;

@@ -73,10 +73,7 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		int i = READ_ONCE(pc->owner[slot]);
 
 		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot ||
-		    vv->counter[i].overflowed)
-			continue;
-		/* Given back already: what is on it is host perf's. */
-		if (vv->counter[i].borrows && !(pc->lent & BIT(slot)))
+		    vv->counter[i].overflowed || !switch_holds(pc, &vv->counter[i]))
 			continue;
 		if (!vpmu_count_wrapped(&vv->counter[i].count, vpmu_hw->read(slot)))
 			continue;
@@ -93,7 +90,6 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	if (!pc->busy)
 		pmi_give_back(pc);
 
-	pc->handled = handled;
 	if (handled) {
 		kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);
 		/*
@@ -107,6 +103,8 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		handled = time_before(jiffies, pc->late_nmi);
 		pc->late_nmi = 0;
 	}
+	/* The NMI of an overflow that was noticed before masked the local APIC's entry, too. */
+	pc->handled = handled;
 	/*
 	 * One NMI for several may be followed by another, which the kernel takes as
 	 * that of the others if it knows of them (default_do_nmi()).
@@ -125,6 +123,9 @@ static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 		switch_reassert(vv);
 	vpmu_hw->resume(pc->paused);
 	pc->paused = 0;
+	/* It lets all counters go on, too, while they are being lent or given back. */
+	if (pc->busy && vpmu_hw->hold_again)
+		vpmu_hw->hold_again();
 	if (pc->handled && vpmu_hw->masks_interrupt)
 		compat_enable_pmi();
 	pc->handled = false;

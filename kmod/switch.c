@@ -62,18 +62,25 @@ int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
 
 static bool is_free(const struct vpmu_cpu *pc, int slot)
 {
+	/*
+	 * Host perf has registered an event before it writes the event's registers, and on
+	 * Intel's CPUs it writes fixed counters' common one only when it has all events.
+	 */
 	return pc->owner[slot] == VPMU_NO_SLOT && !(pc->kept & BIT(slot)) &&
-	       !vpmu_hw->in_use(slot);
+	       !compat_host_has(hw_index(vpmu_hw, slot)) && !vpmu_hw->in_use(slot);
 }
 
 static bool fits(int slot, const struct vpmu_counter *c)
 {
+	if (c->pinned)
+		return slot == c->index;
 	return !vpmu_hw->fits || vpmu_hw->fits(slot, c->select);
 }
 
 /*
  * Where counter @c was the last time, if possible.  Host perf starts at the bottom;
  * start at the top to stay out of its way, and on a fixed counter if there is one for it.
+ * One that is pinned has one place only.
  */
 static int find_slot(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 {
@@ -318,6 +325,35 @@ static bool lendable(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 	return false;
 }
 
+static int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c);
+
+/*
+ * The one physical counter for @for_c, which is pinned, is another guest counter's, which isn't:
+ * let that one go elsewhere.  Return the physical counter, or VPMU_NO_SLOT.
+ */
+static int make_room_for_pinned(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	int slot = for_c->index, i = pc->owner[slot], other;
+
+	if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot || vv->counter[i].borrows)
+		return VPMU_NO_SLOT;
+	displace(vv, i);
+	/* Nobody's, but not free */
+	pc->owner[slot] = i;
+	other = find_slot(pc, &vv->counter[i]);
+	if (other == VPMU_NO_SLOT)
+		other = make_room(vv, &vv->counter[i]);
+	if (other == VPMU_NO_SLOT) {
+		vv->counter[i].running += rdtsc() - vv->counter[i].since;
+		borrow_from_now_on(vv, i);
+	} else {
+		place(vv, i, other, false);
+	}
+	pc->owner[slot] = VPMU_NO_SLOT;
+	return slot;
+}
+
 /*
  * There is no free physical counter for @for_c.  One that is borrowed for each stay in
  * guest mode can't count what KVM does in between, so let a counter borrow
@@ -328,6 +364,9 @@ static int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
 	const struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	bool can_borrow = lendable(pc, for_c);
 	unsigned int i;
+
+	if (for_c->pinned)
+		return make_room_for_pinned(vv, for_c);
 
 	if (can_borrow && !for_c->in_host)
 		return VPMU_NO_SLOT;
@@ -363,6 +402,7 @@ static void configure(struct vpmu_vcpu *vv, unsigned int i)
 	c->count.filter = guest_filter(&vv->guest, i);
 	c->tells = c->count.class != VPMU_OTHER &&
 		   c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER);
+	c->pinned = i < vv->guest.general && vpmu_hw->pinned && vpmu_hw->pinned(c->select);
 	c->in_host = vv->freeze == KVM_VPMU_FREEZE_VCPU ||
 		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
 		      guest_speculative(&vv->guest, i));
@@ -544,42 +584,56 @@ void switch_keep(unsigned int slot, bool kept)
 }
 
 /*
- * Host perf is about to use physical counter @slot of this CPU.  It doesn't
- * know of guests, so the guest's counter moves.
+ * Host perf is about to use the physical counters from @first to @last of this CPU.  It doesn't
+ * know of guests, so the guest's counters move.
  */
-void switch_evict(unsigned int slot)
+void switch_evict(unsigned int first, unsigned int last)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_vcpu *vv = pc->vv;
-	unsigned long flags;
-	int i;
+	unsigned long flags, evicted = 0;
+	unsigned int slot, i;
 
-	switch_keep(slot, false);
-	if (!vv || slot >= vpmu_hw->nr)
+	if (first >= vpmu_hw->nr)
 		return;
-	/* Host perf writes its own count there. */
-	if (pc->owner[slot] == VPMU_NO_SLOT) {
-		this_cpu_and(vpmu_cpu.left, ~BIT(slot));
-		return;
+	last = min(last, vpmu_hw->nr - 1);
+	for (slot = first; slot <= last; slot++) {
+		switch_keep(slot, false);
+		/* Host perf writes its own count there. */
+		if (pc->owner[slot] == VPMU_NO_SLOT)
+			this_cpu_and(vpmu_cpu.left, ~BIT(slot));
 	}
+	if (!vv)
+		return;
 
 	local_irq_save(flags);
-	i = pc->owner[slot];
-	switch_stop(vv, i);
-	pc->left &= ~BIT(slot);
-	vv->stats.evicted++;
-	/* Nobody's, but not free: host perf comes there now. */
-	pc->owner[slot] = i;
-	switch_start(vv, i, false);
-	pc->owner[slot] = VPMU_NO_SLOT;
+	for (slot = first; slot <= last; slot++) {
+		if (pc->owner[slot] == VPMU_NO_SLOT)
+			continue;
+		i = pc->owner[slot];
+		switch_stop(vv, i);
+		pc->left &= ~BIT(slot);
+		vv->stats.evicted++;
+		evicted |= BIT(i);
+	}
+	if (evicted) {
+		/* Nobody's, but not free: host perf comes there now. */
+		for (slot = first; slot <= last; slot++)
+			pc->owner[slot] = __ffs(evicted);
+		for_each_set_bit(i, &evicted, VPMU_MAX_COUNTERS)
+			switch_start(vv, i, false);
+		for (slot = first; slot <= last; slot++)
+			pc->owner[slot] = VPMU_NO_SLOT;
+	}
 	local_irq_restore(flags);
 }
 
 /*
- * Host perf starts or stops an event on physical counter @slot of this CPU.  What it writes
- * for that, later, may be shared with guests' counters.
+ * Host perf starts or stops an event on some counter of this CPU, one that we don't know
+ * (topdown metrics, say) or not.  What it writes for that, later, may be shared with guests'
+ * counters.
  */
-void switch_host_changes(unsigned int slot)
+void switch_host_changes(void)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
@@ -587,20 +641,48 @@ void switch_host_changes(unsigned int slot)
 		return;
 	WRITE_ONCE(vv->hot.told, false);
 	/* In an NMI: pmi_nmi_end() does it. */
-	if (vpmu_hw->reassert && slot < vpmu_hw->nr && !in_nmi())
+	if (vpmu_hw->reassert && !in_nmi())
 		vv->hot.slow |= VPMU_SLOW_STALE;
 }
 
 /* All registers are as the guest's counters need them, if they weren't any more. */
 void switch_reassert(struct vpmu_vcpu *vv)
 {
+	const struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned long mask = 0;
 	unsigned int i;
 
-	for (i = 0; i < vv->guest.nr; i++)
-		if (vv->counter[i].slot != VPMU_NO_SLOT)
-			mask |= BIT(vv->counter[i].slot);
+	for (i = 0; i < vv->guest.nr; i++) {
+		const struct vpmu_counter *c = &vv->counter[i];
+
+		if (c->slot != VPMU_NO_SLOT && switch_holds(pc, c))
+			mask |= BIT(c->slot);
+	}
 	vpmu_hw->reassert(mask);
+}
+
+/*
+ * The physical counters whose overflow makes no NMI: those of guest counters that ask for
+ * none, and those that nobody runs.  Host perf's events all ask for one.
+ */
+static u64 quiet_slots(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
+{
+	unsigned int slot;
+	u64 quiet = 0;
+
+	for (slot = 0; slot < vpmu_hw->nr; slot++) {
+		int i = pc->owner[slot];
+		bool loud;
+
+		if (i != VPMU_NO_SLOT && vv->counter[i].slot == slot &&
+		    switch_holds(pc, &vv->counter[i]))
+			loud = guest_interrupts(&vv->guest, i);
+		else
+			loud = compat_host_has(hw_index(vpmu_hw, slot));
+		if (!loud)
+			quiet |= BIT_ULL(slot);
+	}
+	return quiet;
 }
 
 /*
@@ -622,6 +704,15 @@ static int choose(const struct vpmu_cpu *pc, const enum compat_loss *loses,
 	return best;
 }
 
+static void lend(struct vpmu_cpu *pc, unsigned int slot)
+{
+	if (pc->lent & BIT(slot))
+		return;
+	vpmu_hw->borrow(slot, &pc->saved[slot]);
+	pc->lent |= BIT(slot);
+	pc->was_lent |= BIT(slot);
+}
+
 /*
  * The guest is about to be entered, and has more counters running than host
  * perf leaves free: lend it host perf's for as long as it runs.
@@ -641,7 +732,8 @@ void switch_borrow(struct vpmu_vcpu *vv)
 	lockdep_assert_irqs_disabled();
 	pc->lent_since = rdtsc();
 	pc->lending = 0;
-	if (!vpmu_hw->hold_nmis()) {
+	pc->was_lent = 0;
+	if (!vpmu_hw->hold_nmis(quiet_slots(pc, vv))) {
 		pmi_kick();
 		return;
 	}
@@ -658,10 +750,11 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		slot = choose(pc, loses, c);
 		if (slot == VPMU_NO_SLOT)
 			continue;
-		vpmu_hw->borrow(slot, &pc->saved[slot]);
+		lend(pc, slot);
+		/* An event that needs two counters counts on neither while one of them is lent. */
+		lend(pc, compat_host_partner(hw_index(vpmu_hw, slot)));
 		vpmu_hw->write(slot, armed_value(vv, i, false));
 		vpmu_hw->start(slot, vv->guest.select[i], false);
-		pc->lent |= BIT(slot);
 		pc->owner[slot] = i;
 		c->slot = slot;
 		vv->placed++;
@@ -683,12 +776,14 @@ void switch_borrow(struct vpmu_vcpu *vv)
 void switch_give_back(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	/* One that made the guest exit is handled behind this, and blocks others. */
+	unsigned int wait = compat_nmi_exit(vv->hot.vcpu) ? 0 : WAIT_FOR_NMI;
 	u64 exited = rdtsc(), ticks, in_host;
 	unsigned int slot, tries;
 
 	lockdep_assert_irqs_disabled();
 	/* One that comes now gives them back, too, before anybody else sees them. */
-	for (tries = 0; !vpmu_hw->hold_nmis() && tries < WAIT_FOR_NMI; tries++)
+	for (tries = 0; !vpmu_hw->hold_nmis(quiet_slots(pc, vv)) && tries < wait; tries++)
 		cpu_relax();
 	pc->busy = true;
 	barrier();
@@ -707,8 +802,11 @@ void switch_give_back(struct vpmu_vcpu *vv)
 		pc->owner[slot] = VPMU_NO_SLOT;
 		c->slot = VPMU_NO_SLOT;
 		vv->placed--;
-		compat_host_event_paused(hw_index(vpmu_hw, slot), ticks, in_host);
 	}
+	for_each_set_bit(slot, &pc->was_lent, vpmu_hw->nr)
+		compat_host_event_paused(hw_index(vpmu_hw, slot), ticks, in_host);
+	if (vpmu_hw->returned)
+		vpmu_hw->returned(pc->was_lent);
 	vv->hot.told = false;
 	barrier();
 	pc->busy = false;

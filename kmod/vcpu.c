@@ -56,6 +56,9 @@ void vpmu_refresh(struct vpmu_vcpu *vv)
 
 	config.general = min(config.general, vpmu_hw->general);
 	config.fixed = min(config.fixed, vpmu_hw->nr - vpmu_hw->general);
+	/* Linux 6.1 comes here for any write of PERF_CAPABILITIES, too. */
+	if (guest_has_config(&vv->guest, &config))
+		return;
 
 	local_irq_save(flags);
 	for (i = 0; i < vv->guest.nr; i++) {
@@ -109,6 +112,7 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 	for (i = 0; i < VPMU_MAX_COUNTERS; i++) {
 		vv->counter[i].slot = VPMU_NO_SLOT;
 		vv->counter[i].last = VPMU_NO_SLOT;
+		vv->counter[i].index = i;
 	}
 	vpmu_refresh(vv);
 

@@ -59,6 +59,9 @@ struct vpmu_vm {
  * @count: the arithmetic; meaningful while on a physical counter
  * @slot: the physical counter, or VPMU_NO_SLOT
  * @last: where it was the last time
+ * @index: its number among the guest's counters
+ * @pinned: counts what only some physical counters can: the one of the same number
+ *	can, as the guest's perf chose this one by the constraints of the CPU
  * @select: the event select that @count's class and filter and @in_host are of
  * @freeze: the freeze mode that they are of
  * @borrows: runs, but found no free physical counter; it borrows one of
@@ -75,6 +78,8 @@ struct vpmu_counter {
 	struct vpmu_count count;
 	int slot;
 	int last;
+	unsigned int index;
+	bool pinned;
 	u64 select;
 	u32 freeze;
 	bool borrows;
@@ -175,6 +180,7 @@ struct vpmu_vcpu {
  * @left: mask of counters on which a stopped guest counter has left its count
  * @saved: what host perf had on a counter that is lent
  * @lent: mask of them
+ * @was_lent: mask of those that were lent for this entry, given back or not
  * @lent_since: TSC when they were
  * @lending: ticks that it took
  * @seen: the guest's last physical value on a counter that the NMI handler
@@ -194,6 +200,7 @@ struct vpmu_cpu {
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;
+	unsigned long was_lent;
 	u64 lent_since;
 	u64 lending;
 	unsigned long late_nmi;
@@ -203,6 +210,15 @@ struct vpmu_cpu {
 };
 
 DECLARE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
+
+/*
+ * Is counter @c, which has a slot, on that physical counter now?  One that borrows isn't once an
+ * NMI has given its slot back.
+ */
+static inline bool switch_holds(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
+{
+	return !c->borrows || (READ_ONCE(pc->lent) & BIT(c->slot));
+}
 
 /* The loaded vCPU if counters of it run, else NULL */
 DECLARE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);
@@ -252,13 +268,13 @@ bool switch_sync(struct vpmu_vcpu *vv, unsigned int i);
 void switch_settle(struct vpmu_vcpu *vv, unsigned int i);
 void switch_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
 int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level);
-void switch_evict(unsigned int slot);
+void switch_evict(unsigned int first, unsigned int last);
 void switch_keep(unsigned int slot, bool kept);
 void switch_borrow(struct vpmu_vcpu *vv);
 void switch_give_back(struct vpmu_vcpu *vv);
 void switch_reconsider(struct vpmu_vcpu *vv);
 void switch_refresh(struct vpmu_vcpu *vv);
-void switch_host_changes(unsigned int slot);
+void switch_host_changes(void);
 void switch_reassert(struct vpmu_vcpu *vv);
 
 /* pmi.c */

@@ -8,6 +8,7 @@
 #include <linux/utsname.h>
 #include <asm/perf_event.h>
 #include <asm/tsc.h>
+#include <asm/vmx.h>
 
 #include "compat.h"
 #include "cpu.h"
@@ -134,6 +135,43 @@ static int find_process_nmi(void)
 
 #endif
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+
+DEFINE_STATIC_CALL_NULL(vmx_exit_info, compat_proto_exit_info);
+
+static int find_exit_info(void)
+{
+	unsigned long address = require("vmx_get_exit_info");
+
+	if (!address)
+		return -ENOENT;
+	static_call_update(vmx_exit_info, (void *)address);
+	return 0;
+}
+
+/* is_nmi() of arch/x86/kvm/vmx/vmcs.h */
+bool compat_nmi_exit(struct kvm_vcpu *vcpu)
+{
+	u32 reason, intr_info, error_code;
+	u64 info1, info2;
+
+	if (!compat_on_intel())
+		return false;
+	static_call(vmx_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	return reason == EXIT_REASON_EXCEPTION_NMI &&
+	       (intr_info & (INTR_INFO_VALID_MASK | INTR_INFO_INTR_TYPE_MASK)) ==
+	       (INTR_INFO_VALID_MASK | INTR_TYPE_NMI_INTR);
+}
+
+#else
+
+static int find_exit_info(void)
+{
+	return 0;
+}
+
+#endif
+
 /*
  * On Intel's CPUs: two functions of host perf, and what of cpu_hw_events says which counters
  * count in guest mode only (intel_guest_get_msrs() in arch/x86/events/intel/core.c).  The
@@ -145,14 +183,14 @@ static int find_intel(void)
 	unsigned long lapic = require("perf_events_lapic_init");
 	struct perf_guest_switch_msr *msrs;
 	unsigned long flags;
-	u64 *guest_only, before = 0, after = 0;
+	u64 *guest_only, control, before = 0, after = 0;
 	int nr = 0;
 
 	if (!get || !lapic)
 		return -ENOENT;
 	static_call_update(guest_get_msrs, (void *)get);
 	static_call_update(lapic_init, (void *)lapic);
-	if (!host_events)
+	if (!host_events || find_exit_info())
 		return -ENOENT;
 
 	local_irq_save(flags);
@@ -161,10 +199,14 @@ static int find_intel(void)
 		guest_only = (u64 *)msrs - 2;
 		intel_masks = (char *)guest_only - (char *)this_cpu_ptr(host_events);
 		before = msrs->host;
+		control = compat_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
 		*guest_only ^= BIT_ULL(0);
 		static_call(guest_get_msrs)(&nr, NULL);
 		after = msrs->host;
 		*guest_only ^= BIT_ULL(0);
+		/* The handler of an NMI in between wrote what it found. */
+		if (compat_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL) != control)
+			compat_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, control);
 	}
 	local_irq_restore(flags);
 	if ((before ^ after) != BIT_ULL(0)) {
@@ -321,6 +363,12 @@ static void change_version(struct kvm_cpuid_entry2 *entry, u32 version)
 		entry->edx |= NO_ANY_THREAD;
 }
 
+void compat_limit_capabilities(struct kvm_vcpu *vcpu)
+{
+	if (compat_on_intel())
+		vcpu->arch.perf_capabilities &= PERF_CAP_FULL_WIDTH;
+}
+
 static struct guest_config intel_config(struct kvm_vcpu *vcpu)
 {
 	struct kvm_cpuid_entry2 *entry = find_cpuid(vcpu, 0xa);
@@ -336,8 +384,6 @@ static struct guest_config intel_config(struct kvm_vcpu *vcpu)
 	/* Version 1 has no fixed counters, and no global registers. */
 	config.fixed = config.version > 1 ? entry->edx & FIXED_COUNTERS : 0;
 
-	/* PEBS and LBRs aren't offered, however many of them KVM would. */
-	vcpu->arch.perf_capabilities &= PERF_CAP_FULL_WIDTH;
 	vcpu->arch.ia32_misc_enable_msr |= MSR_IA32_MISC_ENABLE_PEBS_UNAVAIL |
 					   MSR_IA32_MISC_ENABLE_BTS_UNAVAIL;
 	entry = find_cpuid(vcpu, 1);
@@ -381,9 +427,37 @@ static enum compat_loss loses(const struct perf_event *event)
 	return event->attr.exclude_kernel ? COMPAT_LOSES_NOTHING : COMPAT_LOSES_HOST;
 }
 
-enum compat_loss compat_host_event_loses(unsigned int slot)
+/* PERF_X86_EVENT_PAIR of arch/x86/events/amd/core.c, which modules don't know: PMCx003 */
+bool compat_host_pair(const struct perf_event *event)
+{
+	return !compat_on_intel() && boot_cpu_data.x86 >= 0x17 &&
+	       (event->hw.config & AMD64_EVENTSEL_EVENT) == 0x003;
+}
+
+unsigned int compat_host_partner(unsigned int slot)
 {
 	const struct perf_event *event = host_event(slot);
+
+	if (event)
+		return compat_host_pair(event) ? slot + 1 : slot;
+	event = slot ? host_event(slot - 1) : NULL;
+	return event && compat_host_pair(event) ? slot - 1 : slot;
+}
+
+/* The event that counter @slot works for: its own, or its neighbour's */
+static struct perf_event *event_of(unsigned int slot)
+{
+	return host_event(slot) ?: host_event(compat_host_partner(slot));
+}
+
+bool compat_host_has(unsigned int slot)
+{
+	return event_of(slot);
+}
+
+enum compat_loss compat_host_event_loses(unsigned int slot)
+{
+	const struct perf_event *event = event_of(slot);
 
 	return event ? loses(event) : COMPAT_LOSES_NOTHING;
 }

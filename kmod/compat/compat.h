@@ -8,6 +8,7 @@
 
 #include <linux/ftrace.h>
 #include <linux/kvm_host.h>
+#include <linux/perf_event.h>
 #include <linux/static_call.h>
 #include <linux/version.h>
 #include <asm/fpu/api.h>
@@ -64,6 +65,19 @@ static inline bool compat_after_exit(const struct kvm_vcpu *vcpu)
 }
 
 /*
+ * Has an NMI made the guest exit that is still to be handled?  Linux from 6.3 on handles those
+ * within vmx_vcpu_run(), AMD's CPUs when KVM sets the global interrupt flag.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+bool compat_nmi_exit(struct kvm_vcpu *vcpu);
+#else
+static inline bool compat_nmi_exit(struct kvm_vcpu *vcpu)
+{
+	return false;
+}
+#endif
+
+/*
  * Is the vCPU's state encrypted (SEV-ES and its successors, TDX)?  Then nobody but the guest knows
  * its privilege level.  Before has_protected_state svm_vcpu_create() told by the FPU's state only.
  */
@@ -75,6 +89,12 @@ static inline bool compat_is_protected(struct kvm_vcpu *vcpu)
 	return vcpu->kvm->arch.has_protected_state;
 #endif
 }
+
+/*
+ * PEBS and LBRs aren't offered, however many of them KVM would.  Before KVM looks at what its own PMU
+ * has (kvm_pmu_refresh()), which decides whether the guest gets LBRs.
+ */
+void compat_limit_capabilities(struct kvm_vcpu *vcpu);
 
 /* The PMU that the guest's CPUID offers. */
 struct guest_config compat_guest_config(struct kvm_vcpu *vcpu);
@@ -118,6 +138,15 @@ enum compat_loss {
 
 enum compat_loss compat_host_event_loses(unsigned int slot);
 
+/* Does host perf run an event there? */
+bool compat_host_has(unsigned int slot);
+
+/* Does host event @event need the next counter, too (AMD)? */
+bool compat_host_pair(const struct perf_event *event);
+
+/* The other counter of the host event there that has two; else @slot itself */
+unsigned int compat_host_partner(unsigned int slot);
+
 /*
  * That event has lent it for @ticks of the TSC, at least @in_host of them in host
  * mode: let its "time running" say so.  No NMI can come.
@@ -149,6 +178,8 @@ unsigned long compat_proto_kallsyms(const char *name);
 bool compat_proto_file_is_kvm(struct file *file);
 struct perf_guest_switch_msr *compat_proto_guest_get_msrs(int *nr, void *data);
 void compat_proto_lapic_init(void);
+void compat_proto_exit_info(struct kvm_vcpu *vcpu, u32 *reason, u64 *info1, u64 *info2,
+			    u32 *intr_info, u32 *error_code);
 
 /*
  * Host perf's answer to KVM (perf_guest_get_msrs()), which KVM writes to the VMCS: is that

@@ -17,6 +17,15 @@ void guest_reset(struct guest_pmu *pmu, const struct guest_config *config)
 	pmu->ops->reset(pmu);
 }
 
+bool guest_has_config(const struct guest_pmu *pmu, const struct guest_config *config)
+{
+	if (!pmu->ops || pmu->set != config->set)
+		return false;
+	return config->set == GUEST_NONE ||
+	       (pmu->general == config->general && pmu->nr == config->general + config->fixed &&
+		pmu->version == config->version && pmu->full_width == config->full_width);
+}
+
 u64 guest_counter_mask(const struct guest_pmu *pmu)
 {
 	return (BIT_ULL(pmu->general) - 1) |

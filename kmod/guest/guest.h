@@ -38,6 +38,12 @@ enum guest_set {
 #define GUEST_SELECT_UNIT_MASK	0x0000ff00ULL
 
 /*
+ * AMD family 17h and later: PMCxFFF, Merge, lets the counter before it count more than 15 a cycle; it
+ * has no privilege levels (PPR for family 17h, "Large Increment per Cycle Events").
+ */
+#define GUEST_EVENT_MERGE	0xf000000ffULL
+
+/*
  * The event of Intel's third fixed counter, which no general one can be told to
  * count: 0300H, as Linux calls it (ref-cycles in arch/x86/events/intel/core.c), and a
  * bit that is reserved in selects of general ones.
@@ -144,6 +150,9 @@ extern const struct guest_ops guest_intel;
 /* Give @pmu the registers of @config, in their reset state. */
 void guest_reset(struct guest_pmu *pmu, const struct guest_config *config);
 
+/* Has @pmu these already? */
+bool guest_has_config(const struct guest_pmu *pmu, const struct guest_config *config);
+
 /* All counters, as bits of control and status. */
 u64 guest_counter_mask(const struct guest_pmu *pmu);
 
@@ -184,8 +193,11 @@ static inline bool guest_has_status(const struct guest_pmu *pmu)
 /* Does counter @i run? */
 static inline bool guest_counting(const struct guest_pmu *pmu, unsigned int i)
 {
-	return (pmu->select[i] & GUEST_SELECT_EN) &&
-	       (pmu->select[i] & (GUEST_SELECT_USR | GUEST_SELECT_OS)) &&
+	u64 select = pmu->select[i];
+
+	return (select & GUEST_SELECT_EN) &&
+	       ((select & (GUEST_SELECT_USR | GUEST_SELECT_OS)) ||
+		(select & GUEST_EVENT_MERGE) == GUEST_EVENT_MERGE) &&
 	       (pmu->control & guest_bit(pmu, i));
 }
 

@@ -67,6 +67,7 @@ static int attach(struct kvm_vcpu *vcpu)
 		pr_info_once("guests whose state is encrypted (SEV-ES, TDX) keep KVM's PMU\n");
 		return -EOPNOTSUPP;
 	}
+	compat_limit_capabilities(vcpu);
 	err = vpmu_attach(vcpu);
 	if (err)
 		pr_warn_ratelimited("no memory for a vCPU's PMU, it keeps KVM's\n");
@@ -99,6 +100,7 @@ static void vpmu_kvm_pmu_destroy(struct kvm_vcpu *vcpu)
 ORIGINAL(kvm_pmu_refresh, compat_proto_init);
 static void vpmu_kvm_pmu_refresh(struct kvm_vcpu *vcpu)
 {
+	compat_limit_capabilities(vcpu);
 	static_call(original_kvm_pmu_refresh)(vcpu);
 	vpmu_refresh(vpmu_find(vcpu));
 }
@@ -174,7 +176,7 @@ static bool notrace guest_halts(void *vcpu, unsigned long second)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
-	if (vv && vv->hot.vcpu == vcpu && vv->placed)
+	if (vv && vv->hot.vcpu == vcpu && (vv->placed || vv->borrowing))
 		pmi_before_halt(vv);
 	return false;
 }
@@ -184,8 +186,10 @@ static bool notrace host_starts_event(void *arg, unsigned long flags)
 	struct perf_event *event = arg;
 
 	if (event->hw.idx >= 0) {
-		switch_evict(hw_slot(vpmu_hw, event->hw.idx));
-		switch_host_changes(hw_slot(vpmu_hw, event->hw.idx));
+		unsigned int slot = hw_slot(vpmu_hw, event->hw.idx);
+
+		switch_evict(slot, compat_host_pair(event) ? slot + 1 : slot);
+		switch_host_changes();
 	}
 	return false;
 }
@@ -224,7 +228,7 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 
 	if (event->hw.idx >= 0) {
 		switch_keep(hw_slot(vpmu_hw, event->hw.idx), !(flags & PERF_EF_UPDATE));
-		switch_host_changes(hw_slot(vpmu_hw, event->hw.idx));
+		switch_host_changes();
 	}
 	return false;
 }

@@ -27,6 +27,20 @@ static u32 select_base, counter_base;
 static unsigned int stride;
 static u64 global_mask;		/* 0 without PerfMonV2 */
 
+/*
+ * Family 15h: linux arch/x86/events/amd/core.c, amd_get_event_constraints_f15h(); instructions,
+ * micro-operations, branches and cycles go everywhere.  Later: an event that takes two counters, and
+ * what its second one has.
+ */
+static bool amd_pinned(u64 select)
+{
+	u64 event = select & AMD64_EVENTSEL_EVENT;
+
+	if (boot_cpu_data.x86 == 0x15)
+		return event != 0x076 && (event < 0x0c0 || event > 0x0c5);
+	return boot_cpu_data.x86 >= 0x17 && (event == 0x003 || event == AMD64_EVENTSEL_EVENT);
+}
+
 static bool amd_in_use(unsigned int i)
 {
 	return hw_rdmsr(select_base + i * stride) & ARCH_PERFMON_EVENTSEL_ENABLE;
@@ -109,7 +123,7 @@ static void amd_give_back(unsigned int i, const struct hw_saved *saved)
  * Both instructions are #UD without EFER.SVME.  KVM clears that bit on all CPUs when the host
  * shuts down (kvm_shutdown()), while vCPUs' threads run on; VMRUN faults then, too.
  */
-static bool amd_hold_nmis(void)
+static bool amd_hold_nmis(u64 quiet)
 {
 	asm goto("1: clgi\n"
 		 _ASM_EXTABLE(1b, %l[no_svm])
@@ -148,6 +162,7 @@ static void amd_resume(u64 paused)
 static struct hw_ops amd_ops = {
 	/* 8 bits of integer, 32 of fraction: APM vol. 2, "TSC Ratio MSR (C000_0104h)" */
 	.tsc_unscaled = BIT_ULL(32),
+	.pinned = amd_pinned,
 	.in_use = amd_in_use,
 	.read = amd_read,
 	.write = amd_write,

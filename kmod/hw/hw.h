@@ -30,6 +30,8 @@ struct hw_saved {
  *	branch in guest context
  * @tsc_unscaled: TSC scaling ratio of a guest whose TSC is as fast as the host's
  * @fits: can counter @i count what @select says?  NULL if all can count everything
+ * @pinned: is what @select says countable on certain general counters only?  Then it
+ *	belongs on the one that the guest has chosen, by the same rules as host perf
  * @in_use: does somebody else (host perf) run counter @i?
  * @read: read counter @i (48 bits)
  * @write: change the value of counter @i, which may be running
@@ -45,8 +47,13 @@ struct hw_saved {
  * @reassert: host perf has changed something: let what is shared with it say
  *	again that the counters in @mask run; NULL if nothing is
  * @hold_nmis: no NMI that host perf would look at counters for from here on, until
- *	@release_nmis or the VM exit; false if one is on its way
+ *	@release_nmis or the VM exit; false if one is on its way, or if NMIs can't be held.
+ *	@quiet: mask of the counters that overflow without an NMI
+ * @hold_again: an NMI came all the same, for another reason, and its handlers are
+ *	through: hold them as before; NULL where none can come
  * @release_nmis: the opposite
+ * @returned: the counters in @mask are host perf's again: let them count in host mode
+ *	if they did before; NULL where nothing else decides on that
  * @release_before_entry: a VM entry needs that
  * @pause: no counter of this CPU counts until @resume, where the CPU has a
  *	switch for all of them; returns what @resume wants
@@ -59,6 +66,7 @@ struct hw_ops {
 	bool entry_counts;
 	u64 tsc_unscaled;
 	bool (*fits)(unsigned int i, u64 select);
+	bool (*pinned)(u64 select);
 	bool (*in_use)(unsigned int i);
 	u64 (*read)(unsigned int i);
 	void (*write)(unsigned int i, u64 value);
@@ -70,8 +78,10 @@ struct hw_ops {
 	void (*borrow)(unsigned int i, struct hw_saved *saved);
 	void (*give_back)(unsigned int i, const struct hw_saved *saved);
 	void (*reassert)(unsigned long mask);
-	bool (*hold_nmis)(void);
+	bool (*hold_nmis)(u64 quiet);
+	void (*hold_again)(void);
 	void (*release_nmis)(void);
+	void (*returned)(u64 mask);
 	bool release_before_entry;
 	u64 (*pause)(void);
 	void (*resume)(u64 paused);

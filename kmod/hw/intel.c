@@ -25,6 +25,9 @@
 #define FIXED_PMI		BIT_ULL(3)
 #define FIXED_FIELD		GENMASK_ULL(3, 0)
 
+/* IA32_PERF_GLOBAL_STATUS: OvfBuf, records in the debug store save area wait for perf. */
+#define STATUS_BUFFER		BIT_ULL(62)
+
 /* RDPMC: this bit tells a fixed counter from a general one. */
 #define RDPMC_FIXED		BIT(30)
 
@@ -86,6 +89,27 @@ static bool intel_fits(unsigned int i, u64 select)
 	if (is_fixed(i))
 		return (select & EVENT) == fixed_events[nth(i)] && !(select & MODIFIERS);
 	return (select & EVENT) != fixed_events[2];
+}
+
+/*
+ * Each model has events that only some general counters can count (the tables of constraints in
+ * Linux arch/x86/events/intel/core.c); on others their count is wrong or 0.  All of them
+ * can count architectural events (SDM vol. 3, "Pre-defined Architectural Performance Events").
+ */
+static bool intel_pinned(u64 select)
+{
+	switch (select & EVENT) {
+	case 0x003c:	/* core cycles */
+	case 0x013c:	/* reference cycles */
+	case 0x00c0:	/* instructions retired */
+	case 0x4f2e:	/* last-level cache references */
+	case 0x412e:	/* last-level cache misses */
+	case 0x00c4:	/* branch instructions retired */
+	case 0x00c5:	/* branch misses retired */
+	case BIT_ULL(32) | 0x0300:	/* fixed counters only */
+		return false;
+	}
+	return true;
 }
 
 /* What a fixed counter has in the register that they share */
@@ -270,16 +294,43 @@ static void intel_resume(u64 paused)
  * Nothing holds NMIs here.  But with all counters stopped none of them overflows, and if none
  * has, then host perf's handler touches no counter, whatever else an NMI is for.
  */
-static bool intel_hold_nmis(void)
+static bool intel_hold_nmis(u64 quiet)
 {
+	u64 loud = bits_of((BIT_ULL(intel_ops.nr) - 1) & ~quiet) | STATUS_BUFFER;
 	u64 control = intel_pause();
 
-	if (hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & bits_of(BIT_ULL(intel_ops.nr) - 1)) {
+	if (hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & loud) {
 		intel_resume(control);
 		return false;
 	}
 	__this_cpu_write(held_control, control);
 	return true;
+}
+
+static void intel_hold_again(void)
+{
+	if (__this_cpu_read(held_control))
+		intel_pause();
+}
+
+/*
+ * An NMI between perf_guest_get_msrs() and the VM entry gives counters back, but the VMCS
+ * still says that they don't count in host mode, and the VM exit loads that.
+ */
+static void intel_returned(u64 mask)
+{
+	u64 held = __this_cpu_read(held_control);
+	u64 control = held ?: hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL), wanted = control;
+	unsigned int i;
+
+	for (i = 0; i < intel_ops.nr; i++)
+		if ((mask & BIT_ULL(i)) &&
+		    !test_bit(hw_index(&intel_ops, i), compat_only_in_guest()))
+			wanted |= bit_of(i);
+	if (held)
+		__this_cpu_write(held_control, wanted);
+	else if (wanted != control)
+		hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, wanted);
 }
 
 static void intel_release_nmis(void)
@@ -297,6 +348,7 @@ static struct hw_ops intel_ops = {
 	/* 16 bits of integer, 48 of fraction: SDM vol. 3, "TSC multiplier" */
 	.tsc_unscaled = BIT_ULL(48),
 	.fits = intel_fits,
+	.pinned = intel_pinned,
 	.in_use = intel_in_use,
 	.read = intel_read,
 	.write = intel_write,
@@ -309,6 +361,8 @@ static struct hw_ops intel_ops = {
 	.give_back = intel_give_back,
 	.reassert = intel_reassert,
 	.hold_nmis = intel_hold_nmis,
+	.hold_again = intel_hold_again,
+	.returned = intel_returned,
 	.release_nmis = intel_release_nmis,
 	.release_before_entry = true,
 	.pause = intel_pause,

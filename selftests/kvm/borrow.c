@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Guest counters that borrow physical ones of host perf's: the host gets back what it had, whatever
+ * the guest does meanwhile, and no overflow makes the host wait.  TAP.
+ *
+ * The host's NMI watchdog is on.
+ */
+#define _GNU_SOURCE
+#include <linux/kvm_vpmu.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "guests.h"
+#include "pin.h"
+
+#define PERIOD		5000
+#define ROUNDS		400	/* of the sampler */
+#define LOOPS		1000
+
+/*
+ * Accesses of the module to PMU registers, at most: lending and giving back takes less than 100 for a
+ * VM entry, and an interrupt has some five of these. Waiting for an NMI in vain takes some 3000 each time.
+ */
+#define FEW_ACCESSES	1000
+
+static int device, host_msr;
+
+static uint64_t host_read(uint32_t msr)
+{
+	uint64_t value;
+
+	if (pread(host_msr, &value, sizeof(value), msr) != sizeof(value))
+		err(1, "MSR %#x of the host", msr);
+	return value;
+}
+
+static uint64_t accesses(void)
+{
+	struct kvm_vpmu_info info;
+
+	IOCTL(device, KVM_VPMU_GET_INFO, &info);
+	return info.rdmsr + info.wrmsr + info.rdpmc;
+}
+
+/* A host event on this CPU that never leaves its counter; in kernel mode, which the host's part of this is */
+static int host_event(uint32_t type, uint64_t config)
+{
+	struct perf_event_attr attr = {
+		.type = type, .size = sizeof(attr), .config = config, .pinned = 1,
+	};
+
+	return syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+}
+
+/* The registers in which the host says what fixed counters count, and on AMD hosts, counter by counter */
+static unsigned int host_state(uint64_t *state)
+{
+	if (on_intel()) {
+		state[0] = host_read(INTEL_FIXED_CONTROL);
+		return 1;
+	}
+	for (unsigned int i = 0; i < NR_CORE; i++)
+		state[i] = host_read(CORE_SELECT0 + 2 * i);
+	return NR_CORE;
+}
+
+/* The guest counts on as many counters as it has, from general one @first on, from @value. */
+static void count_on_all(struct vm *vm, struct pmu pmu, unsigned int first, uint64_t value)
+{
+	for (unsigned int i = first; i < pmu.nr; i++)
+		put_counter(vm, pmu, i, BRANCHES | OS | EN, value);
+	if (!on_intel())
+		return;
+	for (unsigned int n = 0; n < 2; n++)
+		put_fixed(vm, n, FIXED_OS, value);
+	/* At reset general ones are on only. */
+	set_msr(vm, INTEL_CONTROL, counter_bits(pmu));
+}
+
+/* All counters that the guest has, and interrupts of one of them: what does the host have then? */
+static void host_gets_back(void)
+{
+	struct vm vm = make_sampler(ROUNDS, PERIOD);
+	struct pmu pmu = pmu_of(&vm);
+	uint64_t before[NR_CORE], after[NR_CORE];
+	unsigned int nr = host_state(before);
+
+	count_on_all(&vm, pmu, 2, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	check_sampler(&vm, ROUNDS, PERIOD, "all counters");
+	host_state(after);
+	for (unsigned int i = 0; i < nr; i++)
+		is(after[i], before[i], "the host's control %u after interrupts of the guest's", i);
+	free_vm(&vm);
+	host_state(after);
+	for (unsigned int i = 0; i < nr; i++)
+		is(after[i], before[i], "the host's control %u when the guest has gone", i);
+}
+
+/* One overflows without asking for an interrupt, while others borrow. */
+static void quiet_overflow(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	uint64_t before, took, wrong = 0;
+
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = LOOPS });
+	count_on_all(&vm, pmu, 0, NEG(100));
+	before = accesses();
+	run_until(&vm, KVM_EXIT_IO);
+	took = accesses() - before;
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		wrong += counter(&vm, pmu, i) != loop_counts(BRANCHES, LOOPS, true) - 100;
+	is(wrong, 0, "overflows without an interrupt: counters that are wrong");
+	check(took < FEW_ACCESSES, "overflows without an interrupt: register accesses, %llu",
+	      (unsigned long long)took);
+	free_vm(&vm);
+}
+
+/* Interrupts while others borrow cost what they cost. */
+static void interrupts_cost(void)
+{
+	unsigned int samples = sampler_samples(ROUNDS, PERIOD);
+	struct vm vm = make_sampler(ROUNDS, PERIOD);
+	struct pmu pmu = pmu_of(&vm);
+	uint64_t before, took;
+
+	count_on_all(&vm, pmu, 2, 0);
+	before = accesses();
+	run_until(&vm, KVM_EXIT_IO);
+	took = accesses() - before;
+	check(took < 100 * ROUNDS + FEW_ACCESSES * samples, "%u interrupts: register accesses, %llu",
+	      samples, (unsigned long long)took);
+	free_vm(&vm);
+}
+
+/* Overflows at its HLT, wakes up, and ends. */
+extern const char halt_start[], halt_end[];
+asm(".code16\n"
+    ".globl halt_start, halt_end\n"
+    "halt_start:\n"
+    "	nop\n"
+    "	hlt\n"
+    "	out %al, $0x10\n"
+    "halt_end:\n"
+    ".code64\n");
+
+static void give_up(__attribute__((unused)) int signal)
+{
+	static const char text[] = "not ok - the vCPU sleeps on\n";
+
+	if (write(1, text, sizeof(text) - 1) < 0)
+		_exit(2);
+	_exit(1);
+}
+
+/* Every counter is the host's, and the guest's only one overflows at a HLT. */
+static void halts(void)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct pmu pmu = pmu_of(&vm);
+	int events[MOST_COUNTERS];
+
+	events[0] = host_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);
+	for (unsigned int i = 1; i < nr_counters(pmu); i++)
+		events[i] = host_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
+	load_code(&vm, halt_start, halt_end, (struct kvm_regs){ });
+	handle_nmis(&vm, NEG(1ull << 40));
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(2));
+	signal(SIGALRM, give_up);
+	alarm(20);
+	run_until(&vm, KVM_EXIT_IO);
+	alarm(0);
+	is(*word_at(&vm, SAMPLES), 1, "an overflow at HLT, with a borrowed counter: interrupts");
+	for (unsigned int i = 0; i < nr_counters(pmu); i++)
+		close(events[i]);
+	free_vm(&vm);
+}
+
+int main(void)
+{
+	pin(0, 0);
+	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	host_msr = open("/dev/cpu/0/msr", O_RDONLY);
+	if (host_msr < 0)
+		err(1, "/dev/cpu/0/msr");
+	host_gets_back();
+	quiet_overflow();
+	interrupts_cost();
+	halts();
+	return finish();
+}
