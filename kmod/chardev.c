@@ -24,26 +24,6 @@ static struct vpmu_vm *find_vm(u64 id)
 	return NULL;
 }
 
-static long get_info(void __user *arg)
-{
-	struct hw_accesses accesses = hw_accesses();
-	struct kvm_vpmu_info info = {
-		.abi = KVM_VPMU_ABI,
-		.counters = vpmu_hw->nr,
-		.rdmsr = accesses.rdmsr,
-		.wrmsr = accesses.wrmsr,
-		.rdpmc = accesses.rdpmc,
-	};
-	struct vpmu_vm *vm;
-
-	strscpy(info.hardware, vpmu_hw->name, sizeof(info.hardware));
-	mutex_lock(&vpmu_vms_lock);
-	list_for_each_entry(vm, &vpmu_vms, node)
-		info.vms++;
-	mutex_unlock(&vpmu_vms_lock);
-	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
-}
-
 static void describe_vm(const struct vpmu_vm *vm, struct kvm_vpmu_vm *out)
 {
 	*out = (struct kvm_vpmu_vm) {
@@ -55,32 +35,72 @@ static void describe_vm(const struct vpmu_vm *vm, struct kvm_vpmu_vm *out)
 	};
 }
 
+/*
+ * Describe the first @room VMs in @out.
+ *
+ * Return: how many VMs there are.
+ */
+static u32 describe_vms(struct kvm_vpmu_vm *out, u32 room)
+{
+	struct vpmu_vm *vm;
+	u32 n = 0;
+
+	mutex_lock(&vpmu_vms_lock);
+	list_for_each_entry(vm, &vpmu_vms, node) {
+		if (n < room)
+			describe_vm(vm, &out[n]);
+		n++;
+	}
+	mutex_unlock(&vpmu_vms_lock);
+	return n;
+}
+
+static long get_info(void __user *arg)
+{
+	struct hw_accesses accesses = hw_accesses();
+	struct kvm_vpmu_info info = {
+		.abi = KVM_VPMU_ABI,
+		.counters = vpmu_hw->nr,
+		.vms = describe_vms(NULL, 0),
+		.rdmsr = accesses.rdmsr,
+		.wrmsr = accesses.wrmsr,
+		.rdpmc = accesses.rdpmc,
+	};
+
+	strscpy(info.hardware, vpmu_hw->name, sizeof(info.hardware));
+	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+/*
+ * The caller's memory may belong to a userfaultfd or a FUSE file: an access to
+ * it takes as long as the caller likes.  KVM needs vpmu_vms_lock to create and
+ * destroy vCPUs, so nothing is copied while it is held.
+ */
 static long get_vms(void __user *arg)
 {
-	struct kvm_vpmu_vm __user *to;
+	struct kvm_vpmu_vm *out;
 	struct kvm_vpmu_vms list;
-	struct vpmu_vm *vm;
+	u32 room, stored;
 	long err = 0;
 
 	if (copy_from_user(&list, arg, sizeof(list)))
 		return -EFAULT;
-	to = u64_to_user_ptr(list.vms);
-	list.count = 0;
 
-	mutex_lock(&vpmu_vms_lock);
-	list_for_each_entry(vm, &vpmu_vms, node) {
-		struct kvm_vpmu_vm out;
+	/* Do it again if VMs came between the two looks. */
+	do {
+		room = min(list.room, describe_vms(NULL, 0));
+		out = kvcalloc(room, sizeof(*out), GFP_KERNEL_ACCOUNT);
+		if (!out)
+			return -ENOMEM;
+		list.count = describe_vms(out, room);
+		stored = min(list.count, list.room);
+		if (stored > room)
+			kvfree(out);
+	} while (stored > room);
 
-		if (list.count < list.room) {
-			describe_vm(vm, &out);
-			if (copy_to_user(&to[list.count], &out, sizeof(out))) {
-				err = -EFAULT;
-				break;
-			}
-		}
-		list.count++;
-	}
-	mutex_unlock(&vpmu_vms_lock);
+	if (copy_to_user(u64_to_user_ptr(list.vms), out, array_size(stored, sizeof(*out))))
+		err = -EFAULT;
+	kvfree(out);
 	if (err)
 		return err;
 	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;

@@ -6,6 +6,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,11 +17,13 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/kvm.h>
 #include <linux/kvm_vpmu.h>
+#include <linux/userfaultfd.h>
 
 #include "tap.h"
 
@@ -324,6 +327,83 @@ static void races(void)
 	check(!find(&vm), "none is left");
 }
 
+/* How long, in seconds, another process may take for a VM */
+#define PATIENCE	20
+
+/* Another process, which creates a vCPU and destroys it */
+static pid_t start_other(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		free_vm(make_vm());
+		_exit(0);
+	}
+	return child;
+}
+
+/* A process that sleeps in the kernel for a mutex can't be killed. */
+static bool ends_in_time(pid_t child)
+{
+	for (int i = 0; i < PATIENCE * 100; i++) {
+		if (waitpid(child, NULL, WNOHANG) == child)
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+static void *list_there(void *there)
+{
+	struct kvm_vpmu_vms list = { .vms = (uintptr_t)there, .room = 1 };
+
+	return ioctl(device, KVM_VPMU_GET_VMS, &list) ? (void *)1 : NULL;
+}
+
+/*
+ * A list that goes to memory of a userfaultfd: the kernel's write there waits until we
+ * provide the page.
+ */
+static void slow_memory(void)
+{
+	const char *name = "list: to memory that isn't there yet, while another VM comes and goes";
+	void *there = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register area = {
+		.range = { .start = (uintptr_t)there, .len = 4096 },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	struct uffdio_api api = { .api = UFFD_API };
+	int fault = syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct pollfd waits = { .fd = fault, .events = POLLIN };
+	struct uffdio_zeropage page = { .range = area.range };
+	struct vm one = make_vm();
+	pthread_t thread;
+	void *result;
+	bool ended;
+	pid_t other;
+
+	if (fault < 0 || ioctl(fault, UFFDIO_API, &api) ||
+	    ioctl(fault, UFFDIO_REGISTER, &area)) {
+		skip("needs userfaultfd()", "%s", name);
+		free_vm(one);
+		return;
+	}
+	pthread_create(&thread, NULL, list_there, there);
+	check(poll(&waits, 1, PATIENCE * 1000) == 1, "list: it waits for that memory");
+	other = start_other();
+	ended = ends_in_time(other);
+	check(ended, "%s", name);
+	ioctl(fault, UFFDIO_ZEROPAGE, &page);
+	if (!ended)
+		waitpid(other, NULL, 0);
+	pthread_join(thread, &result);
+	check(!result && ((struct kvm_vpmu_vm *)there)->pid == getpid(),
+	      "list: and stores it there");
+	close(fault);
+	munmap(there, 4096);
+	free_vm(one);
+}
+
 int main(void)
 {
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
@@ -336,6 +416,7 @@ int main(void)
 	by_fd();
 	vcpus();
 	unprivileged();
+	slow_memory();
 	races();
 	return finish();
 }
