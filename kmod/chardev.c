@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /dev/kvm-vpmu; uapi/linux/kvm_vpmu.h describes its ioctls. */
+/* /dev/kvm-vpmu; uapi/linux/kvm_vpmu.h describes its ioctls and who may do what. */
+#include <linux/capability.h>
 #include <linux/file.h>
 #include <linux/math64.h>
 #include <linux/miscdevice.h>
@@ -24,11 +25,31 @@ static struct vpmu_vm *find_vm(u64 id)
 	return NULL;
 }
 
-static void describe_vm(const struct vpmu_vm *vm, struct kvm_vpmu_vm *out)
+/*
+ * May the caller read what VMs of others do?  The same capability as perf's for
+ * other users' processes; a user namespace's root doesn't have it.
+ */
+static bool may_read_all(void)
+{
+	return perfmon_capable();
+}
+
+/* The same where a caller who may not is just told less: no entry in the audit log */
+static bool is_privileged(void)
+{
+	return ns_capable_noaudit(&init_user_ns, CAP_PERFMON) ||
+	       ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
+}
+
+/*
+ * A VM's number tells how many VMs there were before, its PID one of the host:
+ * both are for the @privileged.
+ */
+static void describe_vm(const struct vpmu_vm *vm, bool privileged, struct kvm_vpmu_vm *out)
 {
 	*out = (struct kvm_vpmu_vm) {
-		.id = vm->id,
-		.pid = vm->kvm->userspace_pid,
+		.id = privileged ? vm->id : 0,
+		.pid = privileged ? vm->kvm->userspace_pid : 0,
 		.vcpus = vm->nr,
 		.freeze = vm->freeze,
 		.tsc = vm->tsc,
@@ -48,7 +69,7 @@ static u32 describe_vms(struct kvm_vpmu_vm *out, u32 room)
 	mutex_lock(&vpmu_vms_lock);
 	list_for_each_entry(vm, &vpmu_vms, node) {
 		if (n < room)
-			describe_vm(vm, &out[n]);
+			describe_vm(vm, true, &out[n]);
 		n++;
 	}
 	mutex_unlock(&vpmu_vms_lock);
@@ -57,16 +78,20 @@ static u32 describe_vms(struct kvm_vpmu_vm *out, u32 room)
 
 static long get_info(void __user *arg)
 {
-	struct hw_accesses accesses = hw_accesses();
 	struct kvm_vpmu_info info = {
 		.abi = KVM_VPMU_ABI,
 		.counters = vpmu_hw->nr,
-		.vms = describe_vms(NULL, 0),
-		.rdmsr = accesses.rdmsr,
-		.wrmsr = accesses.wrmsr,
-		.rdpmc = accesses.rdpmc,
 	};
 
+	/* These tell what VMs of others do. */
+	if (is_privileged()) {
+		struct hw_accesses accesses = hw_accesses();
+
+		info.vms = describe_vms(NULL, 0);
+		info.rdmsr = accesses.rdmsr;
+		info.wrmsr = accesses.wrmsr;
+		info.rdpmc = accesses.rdpmc;
+	}
 	strscpy(info.hardware, vpmu_hw->name, sizeof(info.hardware));
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
@@ -85,6 +110,8 @@ static long get_vms(void __user *arg)
 
 	if (copy_from_user(&list, arg, sizeof(list)))
 		return -EFAULT;
+	if (!may_read_all())
+		return -EPERM;
 
 	/* Do it again if VMs came between the two looks. */
 	do {
@@ -134,13 +161,14 @@ static struct file *get_vm_file(int fd)
 
 static long get_vm(void __user *arg)
 {
+	bool privileged = is_privileged();
 	struct kvm_vpmu_vm_of_fd out;
 	struct vpmu_vm *vm;
 	struct file *file;
 
 	if (copy_from_user(&out, arg, sizeof(out)))
 		return -EFAULT;
-	if (out.reserved)
+	if (out.reserved || out.vm.reserved)
 		return -EINVAL;
 
 	file = get_vm_file(out.fd);
@@ -149,7 +177,7 @@ static long get_vm(void __user *arg)
 	mutex_lock(&vpmu_vms_lock);
 	vm = find_vm_by_file(file);
 	if (vm)
-		describe_vm(vm, &out.vm);
+		describe_vm(vm, privileged, &out.vm);
 	mutex_unlock(&vpmu_vms_lock);
 	fput(file);
 
@@ -211,6 +239,8 @@ static long set_vm(void __user *arg)
 	/* One of the two names the VM. */
 	if (s.id ? s.fd >= 0 : s.fd < 0)
 		return -EINVAL;
+	if (s.id && !capable(CAP_SYS_ADMIN))
+		return -EPERM;
 
 	if (!s.id) {
 		file = get_vm_file(s.fd);
@@ -302,40 +332,72 @@ static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 		describe_counter(vv, i, &out->counter[i]);
 }
 
+static bool vcpu_reserved_is_0(const struct kvm_vpmu_vcpu *v)
+{
+	unsigned int i;
+
+	if (v->reserved || memchr_inv(v->reserved2, 0, sizeof(v->reserved2)))
+		return false;
+	for (i = 0; i < KVM_VPMU_COUNTERS; i++)
+		if (v->counter[i].reserved ||
+		    memchr_inv(v->counter[i].reserved2, 0, sizeof(v->counter[i].reserved2)))
+			return false;
+	return true;
+}
+
+/* Describe vCPU @index of @vm, if there is one. */
+static long look_at_vcpu(struct vpmu_vm *vm, u32 index, struct kvm_vpmu_vcpu *out)
+{
+	struct vpmu_vcpu *vv;
+
+	if (!vm)
+		return -ENOENT;
+	list_for_each_entry(vv, &vm->vcpus, sibling) {
+		if (index--)
+			continue;
+		describe_vcpu(vv, out);
+		return 0;
+	}
+	return -ENOENT;
+}
+
 static long get_vcpu(void __user *arg)
 {
-	struct kvm_vpmu_vcpu __user *to = arg;
-	struct kvm_vpmu_vcpu *out;
-	struct vpmu_vcpu *vv;
-	struct vpmu_vm *vm;
-	long err = -ENOENT;
-	u32 n = 0;
+	struct kvm_vpmu_vcpu *in, *out;
+	struct file *file = NULL;
+	long err;
 
 	BUILD_BUG_ON(VPMU_MAX_COUNTERS > KVM_VPMU_COUNTERS);
+	in = memdup_user(arg, sizeof(*in));
+	if (IS_ERR(in))
+		return PTR_ERR(in);
 	out = kzalloc(sizeof(*out), GFP_KERNEL);
-	if (!out)
-		return -ENOMEM;
-	if (get_user(out->vm, &to->vm) || get_user(out->index, &to->index)) {
-		kfree(out);
-		return -EFAULT;
+	err = out ? 0 : -ENOMEM;
+	/* The number or the file names the VM; 0, as ever, beside a number is no file. */
+	if (!err && (!vcpu_reserved_is_0(in) || (in->vm && in->fd)))
+		err = -EINVAL;
+	if (!err && in->vm && !may_read_all())
+		err = -EPERM;
+	if (!err && !in->vm) {
+		file = get_vm_file(in->fd);
+		err = PTR_ERR_OR_ZERO(file);
 	}
+	if (err)
+		goto free;
 
+	out->vm = in->vm;
+	out->index = in->index;
+	out->fd = in->fd;
 	mutex_lock(&vpmu_vms_lock);
-	vm = find_vm(out->vm);
-	if (vm) {
-		list_for_each_entry(vv, &vm->vcpus, sibling) {
-			if (n++ != out->index)
-				continue;
-			describe_vcpu(vv, out);
-			err = 0;
-			break;
-		}
-	}
+	err = look_at_vcpu(file ? find_vm_by_file(file) : find_vm(in->vm), in->index, out);
 	mutex_unlock(&vpmu_vms_lock);
-
-	if (!err && copy_to_user(to, out, sizeof(*out)))
+	if (file)
+		fput(file);
+	if (!err && copy_to_user(arg, out, sizeof(*out)))
 		err = -EFAULT;
+free:
 	kfree(out);
+	kfree(in);
 	return err;
 }
 

@@ -222,6 +222,9 @@ static void by_fd(void)
 	of.reserved = 1;
 	REFUSES(one.fd, EINVAL, "a reserved field");
 	of.reserved = 0;
+	of.vm.reserved = 1;
+	REFUSES(one.fd, EINVAL, "a reserved field of the VM");
+	of.vm.reserved = 0;
 #undef REFUSES
 	check(!of.vm.id && !of.vm.pid, "VM of a file: refused, it tells nothing");
 
@@ -242,17 +245,50 @@ static void vcpus(void)
 {
 	struct vm one = make_vm();
 	struct kvm_vpmu_vm vm;
-	struct kvm_vpmu_vcpu v;
+	struct kvm_vpmu_vcpu v, numbered;
 
 	if (!find(&vm))
 		errx(1, "the VM isn't listed");
-	memset(&v, 0xff, sizeof(v));
-	v.vm = vm.id;
-	v.index = 0;
+	v = (struct kvm_vpmu_vcpu){ .vm = vm.id, .exits = 5, .anomalies = 5, .vcpu_id = 5,
+				    .counter[KVM_VPMU_COUNTERS - 1].value = 5 };
 	check(!ioctl(device, KVM_VPMU_GET_VCPU, &v), "vCPU: there");
 	check(v.vcpu_id == 0 && !v.exits && !v.overflows && !v.anomalies &&
-	      !v.reserved[0] && !v.counter[KVM_VPMU_COUNTERS - 1].value,
+	      !v.reserved && !v.counter[KVM_VPMU_COUNTERS - 1].value,
 	      "vCPU: nothing happened yet");
+	numbered = v;
+	numbered.vm = 0;
+	numbered.fd = one.fd;
+	v = (struct kvm_vpmu_vcpu){ .fd = one.fd, .vcpu_id = 5, .exits = 5 };
+	check(!ioctl(device, KVM_VPMU_GET_VCPU, &v) && !memcmp(&v, &numbered, sizeof(v)),
+	      "vCPU: the same by its VM's file");
+
+#define REFUSES(error, what, ...)					\
+	do {								\
+		v = (struct kvm_vpmu_vcpu){ __VA_ARGS__ };		\
+		refuses(KVM_VPMU_GET_VCPU, &v, error, "vCPU: " what);	\
+	} while (0)
+
+	REFUSES(EINVAL, "of a VM named twice",
+		.vm = vm.id, .fd = one.fd);
+	REFUSES(EBADF, "of no file",
+		.fd = -1);
+	REFUSES(EBADF, "of a file that isn't open",
+		.fd = 999);
+	REFUSES(EINVAL, "of the device as VM",
+		.fd = device);
+	REFUSES(EINVAL, "of a vCPU as VM",
+		.fd = one.vcpu);
+	REFUSES(ENOENT, "the second of one, by file",
+		.fd = one.fd, .index = 1);
+	REFUSES(EINVAL, "a reserved field",
+		.vm = vm.id, .reserved = 1);
+	REFUSES(EINVAL, "the last reserved field",
+		.vm = vm.id, .reserved2[2] = 1);
+	REFUSES(EINVAL, "a counter's reserved field",
+		.vm = vm.id, .counter[15].reserved = 1);
+	REFUSES(EINVAL, "a counter's last reserved field",
+		.vm = vm.id, .counter[15].reserved2[1] = 1);
+#undef REFUSES
 	v = (struct kvm_vpmu_vcpu){ .vm = vm.id, .index = 1 };
 	refuses(KVM_VPMU_GET_VCPU, &v, ENOENT, "vCPU: the second of one");
 	v = (struct kvm_vpmu_vcpu){ .vm = vm.id, .index = ~0u };

@@ -3,14 +3,28 @@
  * /dev/kvm-vpmu: what the virtual PMUs of this host's VMs do, and how they do
  * it.
  *
- * Whoever may open the device may look at all VMs and change their settings.
- * All requests are ioctls on it; structures have the same layout for 32-bit
- * callers.  Fields named "reserved" must be 0 from userspace and are 0 from
- * the kernel.  A request that fails changes nothing.
+ * All requests are ioctls on the device; structures have the same layout for
+ * 32-bit callers.  Fields named "reserved" must be 0 in a structure that the
+ * kernel reads, and are 0 in one that the kernel writes.  A request that fails
+ * changes nothing.
+ *
+ * Who may do what.  A VM is named by its file descriptor or by its number.
+ *
+ *  - The file descriptor (of KVM_CREATE_VM) stands for the right to manage that
+ *    VM.  Whoever may open the device may read and change the VM of a file
+ *    descriptor.
+ *  - To list VMs and to read one by its number needs CAP_PERFMON or
+ *    CAP_SYS_ADMIN.  In this header, "privileged" means a caller who has one of
+ *    the two.
+ *  - To change a VM by its number needs CAP_SYS_ADMIN.
+ *
+ * Capabilities count in the host's first user namespace only, and at the time
+ * of the request.
  *
  * Errors common to all: -EFAULT for an address that isn't the caller's,
  * -ENOTTY for a request (or a size of its structure) that this version doesn't
- * know, -EINVAL for a reserved field that isn't 0 or a value out of range.
+ * know, -EINVAL for a reserved field that isn't 0 or a value out of range,
+ * -EPERM for a capability that the caller doesn't have.
  */
 #ifndef _UAPI_LINUX_KVM_VPMU_H
 #define _UAPI_LINUX_KVM_VPMU_H
@@ -22,9 +36,17 @@
  * Version of this interface, which KVM_VPMU_GET_INFO tells.  It grows with
  * each addition; what is here today stays.
  */
-#define KVM_VPMU_ABI		3
+#define KVM_VPMU_ABI		4
 
-/* What came with later versions: KVM_VPMU_GET_VM with 2, KVM_VPMU_REGISTERS_INTEL with 3 */
+/*
+ * What came with later versions:
+ *  2: KVM_VPMU_GET_VM
+ *  3: KVM_VPMU_REGISTERS_INTEL
+ *  4: capabilities are needed for VMs of others (with 1 to 3 it was enough to
+ *     open the device); struct kvm_vpmu_vcpu.fd; a reserved field that
+ *     isn't 0 is refused by KVM_VPMU_GET_VCPU, and by KVM_VPMU_GET_VM also in
+ *     struct kvm_vpmu_vm_of_fd.vm
+ */
 
 /* When counters stand still (freeze mode); cycles, say, and retired instructions */
 #define KVM_VPMU_FREEZE_HYBRID	0	/* while KVM works for the vCPU: only events of retired
@@ -44,10 +66,11 @@
  * struct kvm_vpmu_info - the host
  * @abi: KVM_VPMU_ABI of the module
  * @counters: physical counters of each CPU
- * @vms: how many VMs have a virtual PMU of this module now
+ * @vms: how many VMs have a virtual PMU of this module now; 0 unless the caller
+ *	is privileged
  * @reserved: 0
  * @rdmsr: how many PMU MSRs the module has read since it was loaded, on all
- *	CPUs
+ *	CPUs; 0 unless the caller is privileged
  * @wrmsr: the same, written
  * @rdpmc: the same, read by RDPMC
  * @hardware: name of the PMU, ends with NUL
@@ -67,8 +90,10 @@ struct kvm_vpmu_info {
 
 /**
  * struct kvm_vpmu_vm - one VM
- * @id: its number, never given to another VM while the module is loaded
- * @pid: the process that created it, as the host's first PID namespace has it
+ * @id: its number, never given to another VM while the module is loaded; 0
+ *	unless the caller is privileged
+ * @pid: the thread that called KVM_CREATE_VM, as the host's first PID namespace
+ *	has it; 0 unless the caller is privileged
  * @vcpus: how many vCPUs it has now
  * @freeze: KVM_VPMU_FREEZE_...
  * @tsc: KVM_VPMU_TSC_...
@@ -100,7 +125,7 @@ struct kvm_vpmu_vms {
  * struct kvm_vpmu_vm_of_fd - the VM of a file descriptor
  * @fd: in: file descriptor of the VM (from KVM_CREATE_VM)
  * @reserved: 0
- * @vm: out: the VM
+ * @vm: out: the VM; in: its field "reserved" is 0, all others are ignored
  */
 struct kvm_vpmu_vm_of_fd {
 	__s32 fd;
@@ -170,9 +195,10 @@ struct kvm_vpmu_counter {
 
 /**
  * struct kvm_vpmu_vcpu - what a vCPU's PMU did since the vCPU was created
- * @vm: in: the VM's number
+ * @vm: in: the VM's number; 0 to name it by @fd
  * @index: in: the vCPU's place among those of the VM, from 0
- * @vcpu_id: out: its KVM identity (the APIC's), as do all that follow
+ * @vcpu_id: out: its KVM identity (the APIC's); all others are "out", too, but
+ *	@fd and reserved fields
  * @registers: KVM_VPMU_REGISTERS_...
  * @counters: how many of @counter are there
  * @exits: VM exits, counting or not
@@ -191,7 +217,10 @@ struct kvm_vpmu_counter {
  * @anomalies: VM entries that hardware didn't count as expected: counts are
  *	wrong
  * @descheduled_tsc: what was taken out of the TSC, in the host's ticks
+ * @fd: in: file descriptor of the VM (from KVM_CREATE_VM) if @vm is 0; 0 if @vm
+ *	names it (with 4)
  * @reserved: 0
+ * @reserved2: 0
  * @counter: the counters
  */
 struct kvm_vpmu_vcpu {
@@ -213,28 +242,34 @@ struct kvm_vpmu_vcpu {
 	__u64 gaps;
 	__u64 anomalies;
 	__u64 descheduled_tsc;
-	__u64 reserved[4];
+	__s32 fd;
+	__u32 reserved;
+	__u64 reserved2[3];
 	struct kvm_vpmu_counter counter[KVM_VPMU_COUNTERS];
 };
 
 #define KVM_VPMU_IOC		0xb9
 
-/* Tell about the host. */
+/* Tell about the host, for everybody. */
 #define KVM_VPMU_GET_INFO	_IOR(KVM_VPMU_IOC, 0, struct kvm_vpmu_info)
-/* List VMs. */
+/* List VMs, for privileged callers.  -ENOMEM: no memory for the list. */
 #define KVM_VPMU_GET_VMS	_IOWR(KVM_VPMU_IOC, 1, struct kvm_vpmu_vms)
 /*
- * Change settings.  -ENOENT: no such VM, or it has no vCPU with a PMU yet;
- * -EBADF: @fd isn't open; -EINVAL also: @fd is no VM, both or neither of @id
- * and @fd given; -EOPNOTSUPP: this host's TSC isn't fit for
- * KVM_VPMU_TSC_VCPU.
+ * Change settings.  -ENOENT: no such VM, or it has no vCPU with a PMU of this
+ * module; -EBADF: @fd isn't open; -EINVAL also: @fd is no VM, both or neither
+ * of @id and @fd given; -EPERM: @id given without CAP_SYS_ADMIN; -EOPNOTSUPP:
+ * this host's TSC isn't fit for KVM_VPMU_TSC_VCPU.
  */
 #define KVM_VPMU_SET		_IOW(KVM_VPMU_IOC, 2, struct kvm_vpmu_settings)
-/* Look at a vCPU.  -ENOENT: no such VM or vCPU (any more). */
+/*
+ * Look at a vCPU.  -ENOENT: no such VM or vCPU (any more); -EBADF: @fd isn't
+ * open; -EINVAL also: @fd is no VM, both @vm and @fd given; -EPERM: @vm given by
+ * a caller who isn't privileged.
+ */
 #define KVM_VPMU_GET_VCPU	_IOWR(KVM_VPMU_IOC, 3, struct kvm_vpmu_vcpu)
 /*
- * Look at the VM of a file descriptor.  -ENOENT: it has no vCPU with a PMU yet;
- * -EBADF: @fd isn't open; -EINVAL also: @fd is no VM.
+ * Look at the VM of a file descriptor, for everybody.  -ENOENT: it has no vCPU
+ * with a PMU of this module; -EBADF: @fd isn't open; -EINVAL also: @fd is no VM.
  */
 #define KVM_VPMU_GET_VM		_IOWR(KVM_VPMU_IOC, 4, struct kvm_vpmu_vm_of_fd)
 
