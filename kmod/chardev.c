@@ -196,13 +196,15 @@ static void kick_vm(struct vpmu_vm *vm)
 	struct vpmu_vcpu *vv;
 
 	list_for_each_entry(vv, &vm->vcpus, sibling) {
-		int cpu;
+		struct kvm_vcpu *vcpu = vv->hot.vcpu;
 
-		kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);
-		/* An interrupt makes it exit, if it is there. */
-		cpu = READ_ONCE(vv->hot.vcpu->cpu);
-		if (cpu >= 0)
-			smp_call_function_single(cpu, nothing, NULL, false);
+		kvm_make_request(KVM_REQ_PMU, vcpu);
+		/*
+		 * Only one that executes the guest needs an interrupt, to exit; all
+		 * others look at requests before they enter the guest.
+		 */
+		if (kvm_vcpu_exiting_guest_mode(vcpu) == IN_GUEST_MODE)
+			smp_call_function_single(READ_ONCE(vcpu->cpu), nothing, NULL, false);
 	}
 }
 
@@ -305,12 +307,15 @@ static u32 registers(const struct guest_pmu *guest)
 
 static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 {
-	int cpu = READ_ONCE(vv->hot.vcpu->cpu);
 	unsigned int i;
 
-	/* If it is put or moves meanwhile, that brings it up to date. */
-	if (cpu >= 0)
-		smp_call_function_single(cpu, refresh, vv, true);
+	/*
+	 * KVM leaves vcpu->cpu as it was when it puts the vCPU: an idle one needs no
+	 * interrupt of a CPU that runs something else by now.  If this one is put or
+	 * moves meanwhile, that brings it up to date.
+	 */
+	if (READ_ONCE(vv->loaded))
+		smp_call_function_single(READ_ONCE(vv->hot.vcpu->cpu), refresh, vv, true);
 
 	out->vcpu_id = vv->hot.vcpu->vcpu_id;
 	out->registers = registers(&vv->guest);

@@ -3,11 +3,13 @@
  * /dev/kvm-vpmu: what it answers, and that whatever is asked of it changes
  * nothing that it shouldn't.  TAP.
  */
+#define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +27,7 @@
 #include <linux/kvm_vpmu.h>
 #include <linux/userfaultfd.h>
 
+#include "pin.h"
 #include "tap.h"
 
 static int device;
@@ -440,6 +443,68 @@ static void slow_memory(void)
 	free_vm(one);
 }
 
+/* How many function call interrupts CPU 1 has had */
+static unsigned long interrupts(void)
+{
+	FILE *file = fopen("/proc/interrupts", "r");
+	unsigned long n = 0;
+	char line[1000];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, " CAL: %*u %lu", &n) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return n;
+}
+
+/* A CPU on which a vCPU was once isn't interrupted for it. */
+static void idle_vcpu(void)
+{
+	const char *name = "an idle vCPU: looks and settings interrupt no CPU";
+	const unsigned int times = 500;
+	struct kvm_vpmu_settings s = { .fields = KVM_VPMU_SET_FREEZE };
+	struct kvm_vpmu_vcpu v;
+	struct kvm_regs regs;
+	unsigned long before, after;
+	bool good = true;
+	cpu_set_t all;
+	struct vm one;
+	pid_t busy;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		skip("needs two CPUs", "%s", name);
+		return;
+	}
+	sched_getaffinity(0, sizeof(all), &all);
+	one = make_vm();
+	pin(0, 1);
+	/* One that sleeps without an interrupt might need none to wake up. */
+	busy = fork();
+	while (!busy)
+		;
+	if (ioctl(one.vcpu, KVM_GET_REGS, &regs))
+		err(1, "KVM_GET_REGS");
+	pin(0, 0);
+	before = interrupts();
+	for (unsigned int i = 0; i < times; i++) {
+		v = (struct kvm_vpmu_vcpu){ .fd = one.fd };
+		s.fd = one.fd;
+		s.freeze = i % 3;
+		good &= !ioctl(device, KVM_VPMU_GET_VCPU, &v) &&
+			!ioctl(device, KVM_VPMU_SET, &s);
+	}
+	after = interrupts();
+	check(good, "an idle vCPU: looks and settings");
+	/* Others send a few meanwhile. */
+	if (!check(after - before < times / 2, "%s", name))
+		printf("# %lu interrupts, %u looks and settings\n", after - before, times);
+	kill(busy, SIGKILL);
+	waitpid(busy, NULL, 0);
+	sched_setaffinity(0, sizeof(all), &all);
+	free_vm(one);
+}
+
 int main(void)
 {
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
@@ -453,6 +518,7 @@ int main(void)
 	vcpus();
 	unprivileged();
 	slow_memory();
+	idle_vcpu();
 	races();
 	return finish();
 }
