@@ -406,6 +406,35 @@ free:
 	return err;
 }
 
+/* A file's choice is its private_data.  How many have one: */
+static atomic_t choices;
+
+static long choose(struct file *device_file, const void __user *arg)
+{
+	struct kvm_vpmu_attach attach;
+	struct file *file;
+	unsigned long old;
+	long err;
+
+	if (copy_from_user(&attach, arg, sizeof(attach)))
+		return -EFAULT;
+	if (attach.reserved || attach.attach > KVM_VPMU_ATTACH_NO)
+		return -EINVAL;
+
+	if (attach.fd == -1) {
+		old = (unsigned long)xchg(&device_file->private_data,
+					  (void *)(unsigned long)attach.attach);
+		atomic_add(!!attach.attach - !!old, &choices);
+		return 0;
+	}
+	file = get_vm_file(attach.fd);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	err = vpmu_choose(file->private_data, attach.attach);
+	fput(file);
+	return err;
+}
+
 static long device_ioctl(struct file *file, unsigned int request, unsigned long arg)
 {
 	void __user *to = (void __user *)arg;
@@ -421,17 +450,49 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		return get_vcpu(to);
 	case KVM_VPMU_GET_VM:
 		return get_vm(to);
+	case KVM_VPMU_ATTACH:
+		return choose(file, to);
 	default:
 		return -ENOTTY;
 	}
 }
 
+static int device_open(struct inode *inode, struct file *file)
+{
+	/* KVM_VPMU_ATTACH_DEFAULT; misc_open() has left a pointer there. */
+	file->private_data = NULL;
+	return 0;
+}
+
+static int device_release(struct inode *inode, struct file *file)
+{
+	if (file->private_data)
+		atomic_dec(&choices);
+	return 0;
+}
+
 static const struct file_operations device_fops = {
 	.owner = THIS_MODULE,
+	.open = device_open,
+	.release = device_release,
 	.unlocked_ioctl = device_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.llseek = noop_llseek,
 };
+
+/* Has any open file of the device a choice for VMs? */
+bool chardev_any_choice(void)
+{
+	return atomic_read(&choices);
+}
+
+/* That of @file, KVM_VPMU_ATTACH_...; which may be any file */
+u32 chardev_choice(const struct file *file)
+{
+	if (file->f_op != &device_fops)
+		return KVM_VPMU_ATTACH_DEFAULT;
+	return (unsigned long)READ_ONCE(file->private_data);
+}
 
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
@@ -448,4 +509,5 @@ int chardev_init(void)
 void chardev_exit(void)
 {
 	misc_deregister(&device);
+	vpmu_forget_all();
 }

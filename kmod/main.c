@@ -32,22 +32,23 @@ static int __init vpmu_module_init(void)
 		pr_err("no NMI handler: error %d\n", err);
 		goto put_compat;
 	}
+	err = hooks_enable(vpmu_hooks, vpmu_nr_hooks);
+	if (err)
+		goto remove_pmi;
+	/* After the hook that forgets what the device's users chose for a VM */
 	err = chardev_init();
 	if (err) {
 		pr_err("no device: error %d\n", err);
-		goto remove_pmi;
+		goto disable_hooks;
 	}
-	err = hooks_enable(vpmu_hooks, vpmu_nr_hooks);
-	if (err)
-		goto remove_chardev;
 
 	vpmu_hooks_ready();
 	pr_info("%s, %u counters; VMs started from now on use them\n",
 		vpmu_hw->name, vpmu_hw->nr);
 	return 0;
 
-remove_chardev:
-	chardev_exit();
+disable_hooks:
+	hooks_disable();
 remove_pmi:
 	pmi_exit();
 put_compat:

@@ -2,7 +2,8 @@
 /*
  * The per-vCPU object and the life of its counters.
  *
- *  - vcpu.c    attaches an object to each vCPU whose VM has a PMU;
+ *  - attach.c  chooses the VMs whose PMU is ours;
+ *  - vcpu.c    attaches an object to each vCPU of these;
  *  - access.c  guest (and userspace) accesses to PMU registers;
  *  - switch.c  puts running counters on physical ones, and back;
  *  - pmi.c     overflow: NMI, then the guest's interrupt;
@@ -292,8 +293,16 @@ int vtsc_set(struct vpmu_vm *vm, u32 tsc);
 void vtsc_put(struct vpmu_vcpu *vv);
 u64 vtsc_load(struct vpmu_vcpu *vv);
 
+/* attach.c */
+bool vpmu_wanted(struct kvm *kvm);
+int vpmu_choose(struct kvm *kvm, u32 attach);
+void vpmu_forget(struct kvm *kvm);
+void vpmu_forget_all(void);
+
 /* chardev.c */
 int chardev_init(void);
 void chardev_exit(void);
+bool chardev_any_choice(void);
+u32 chardev_choice(const struct file *file);
 
 #endif

@@ -56,7 +56,13 @@ static bool notrace may_attach(void *arg, unsigned long second)
 	struct kvm_vcpu *vcpu = arg;
 
 	return READ_ONCE(ready) && vcpu->kvm->arch.enable_pmu &&
-	       try_module_get(THIS_MODULE);
+	       vpmu_wanted(vcpu->kvm) && try_module_get(THIS_MODULE);
+}
+
+static bool notrace vm_ends(void *kvm, unsigned long unused)
+{
+	vpmu_forget(kvm);
+	return false;
 }
 
 static int attach(struct kvm_vcpu *vcpu)
@@ -320,6 +326,10 @@ struct hook vpmu_hooks[] = {
 #ifdef COMPAT_NMI_WAITS
 	REDIRECT(kvm_pmu_deliver_pmi),
 #endif
+	{
+		.symbol = "kvm_arch_destroy_vm",
+		.when = vm_ends,
+	},
 	REDIRECT(kvm_pmu_refresh),
 	REDIRECT(kvm_pmu_destroy),
 	{

@@ -43,9 +43,9 @@
  *  2: KVM_VPMU_GET_VM
  *  3: KVM_VPMU_REGISTERS_INTEL
  *  4: capabilities are needed for VMs of others (with 1 to 3 it was enough to
- *     open the device); struct kvm_vpmu_vcpu.fd; a reserved field that
- *     isn't 0 is refused by KVM_VPMU_GET_VCPU, and by KVM_VPMU_GET_VM also in
- *     struct kvm_vpmu_vm_of_fd.vm
+ *     open the device); struct kvm_vpmu_vcpu.fd; KVM_VPMU_ATTACH; a reserved
+ *     field that isn't 0 is refused by KVM_VPMU_GET_VCPU, and by KVM_VPMU_GET_VM
+ *     also in struct kvm_vpmu_vm_of_fd.vm
  */
 
 /* When counters stand still (freeze mode); cycles, say, and retired instructions */
@@ -248,6 +248,33 @@ struct kvm_vpmu_vcpu {
 	struct kvm_vpmu_counter counter[KVM_VPMU_COUNTERS];
 };
 
+/* Which VMs get a virtual PMU of this module */
+#define KVM_VPMU_ATTACH_DEFAULT	0	/* as the module's parameter "attach" says */
+#define KVM_VPMU_ATTACH_YES	1
+#define KVM_VPMU_ATTACH_NO	2	/* never: the VM keeps KVM's own PMU */
+
+/**
+ * struct kvm_vpmu_attach - choose whether a VM gets a virtual PMU (with 4)
+ * @fd: file descriptor of the VM (from KVM_CREATE_VM), which has no vCPU yet; -1
+ *	for the VMs of processes that have the device's file open
+ * @attach: KVM_VPMU_ATTACH_...
+ * @reserved: 0
+ *
+ * A VM's first vCPU decides for all vCPUs of the VM.  The VM's own choice comes
+ * first, then that of the device's file, then the module's parameter.
+ *
+ * With -1, the choice holds for the file by which the request was made, until
+ * the last descriptor of that file is closed.  The choice holds for each
+ * process that has such a descriptor when it creates the first vCPU of a VM.
+ * Descriptors are inherited by fork(), and by execve() if they aren't
+ * close-on-exec.  Of several such files, that of the highest descriptor counts.
+ */
+struct kvm_vpmu_attach {
+	__s32 fd;
+	__u32 attach;
+	__u64 reserved;
+};
+
 #define KVM_VPMU_IOC		0xb9
 
 /* Tell about the host, for everybody. */
@@ -272,5 +299,11 @@ struct kvm_vpmu_vcpu {
  * with a PMU of this module; -EBADF: @fd isn't open; -EINVAL also: @fd is no VM.
  */
 #define KVM_VPMU_GET_VM		_IOWR(KVM_VPMU_IOC, 4, struct kvm_vpmu_vm_of_fd)
+/*
+ * Choose whether a VM gets a virtual PMU, for everybody (with 4).  -EBUSY: the VM
+ * has a vCPU already; -EBADF: @fd is neither open nor -1; -EINVAL also: @fd is no
+ * VM; -ENOMEM: no memory for the choice.
+ */
+#define KVM_VPMU_ATTACH		_IOW(KVM_VPMU_IOC, 5, struct kvm_vpmu_attach)
 
 #endif

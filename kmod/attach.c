@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which VMs get a virtual PMU of ours.  The choice of a VM's owner comes first,
+ * then that of the process (struct kvm_vpmu_attach tells both), then the
+ * parameter "attach".  A VM that is left out keeps KVM's own PMU.
+ *
+ * The first vCPU decides for the VM: one of KVM's PMU beside one of ours would
+ * give the guest's CPUs different counters.
+ */
+#include <linux/fdtable.h>
+#include <linux/hashtable.h>
+#include <linux/kvm_host.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <uapi/linux/kvm_vpmu.h>
+
+#include "vpmu.h"
+
+/**
+ * struct decision - what was decided for a VM
+ * @kvm: KVM's VM
+ * @attach: its vCPUs get a PMU of ours
+ * @node: in the table of all
+ */
+struct decision {
+	struct kvm *kvm;
+	bool attach;
+	struct hlist_node node;
+};
+
+/* Under decisions_lock */
+static DEFINE_HASHTABLE(decisions, 8);
+static DEFINE_SPINLOCK(decisions_lock);
+
+static bool explicit_only;
+
+/* The values of the parameter, by @explicit_only */
+static const char * const names[] = { "auto", "explicit" };
+
+static int set_attach(const char *value, const struct kernel_param *unused)
+{
+	int i = sysfs_match_string(names, value);
+
+	if (i < 0)
+		return i;
+	WRITE_ONCE(explicit_only, i);
+	return 0;
+}
+
+static int get_attach(char *buffer, const struct kernel_param *unused)
+{
+	return scnprintf(buffer, PAGE_SIZE, "%s\n", names[READ_ONCE(explicit_only)]);
+}
+
+static const struct kernel_param_ops attach_ops = {
+	.set = set_attach,
+	.get = get_attach,
+};
+
+module_param_cb(attach, &attach_ops, NULL, 0644);
+MODULE_PARM_DESC(attach,
+		 "Which new VMs get a virtual PMU: auto (default), or explicit, those whose owner asks");
+__MODULE_PARM_TYPE(attach, "charp");
+
+static struct decision *find(const struct kvm *kvm)
+{
+	struct decision *d;
+
+	lockdep_assert_held(&decisions_lock);
+	hash_for_each_possible(decisions, d, node, (unsigned long)kvm)
+		if (d->kvm == kvm)
+			return d;
+	return NULL;
+}
+
+static int look_at_file(const void *choice, struct file *file, unsigned int fd)
+{
+	u32 attach = chardev_choice(file);
+
+	if (attach != KVM_VPMU_ATTACH_DEFAULT)
+		*(u32 *)choice = attach;
+	return 0;
+}
+
+/* For a VM without a choice of its own, whose first vCPU this process creates */
+static bool decide(void)
+{
+	u32 choice = KVM_VPMU_ATTACH_DEFAULT;
+
+	/* Few processes have a file with a choice, and many have many files. */
+	if (chardev_any_choice())
+		iterate_fd(current->files, 0, look_at_file, &choice);
+	if (choice == KVM_VPMU_ATTACH_DEFAULT)
+		return !READ_ONCE(explicit_only);
+	return choice == KVM_VPMU_ATTACH_YES;
+}
+
+/**
+ * vpmu_wanted() - is a PMU of ours wanted for a vCPU that is being created?
+ * @kvm: its VM
+ *
+ * Runs in the handler of ftrace and doesn't sleep.
+ */
+bool vpmu_wanted(struct kvm *kvm)
+{
+	struct decision *d, *new;
+	bool wanted;
+
+	spin_lock(&decisions_lock);
+	d = find(kvm);
+	wanted = d && d->attach;
+	spin_unlock(&decisions_lock);
+	if (d)
+		return wanted;
+
+	wanted = decide();
+	new = kmalloc(sizeof(*new), GFP_ATOMIC | __GFP_ACCOUNT | __GFP_NOWARN);
+	if (!new)
+		return false;
+	spin_lock(&decisions_lock);
+	/* The VM's next vCPU may be created at the same time. */
+	d = find(kvm);
+	if (d) {
+		wanted = d->attach;
+	} else {
+		new->kvm = kvm;
+		new->attach = wanted;
+		hash_add(decisions, &new->node, (unsigned long)kvm);
+	}
+	spin_unlock(&decisions_lock);
+	if (d)
+		kfree(new);
+	return wanted;
+}
+
+/**
+ * vpmu_choose() - decide for a VM that has no vCPU yet
+ * @kvm: the VM; the caller holds a reference
+ * @attach: KVM_VPMU_ATTACH_...
+ *
+ * Return: 0, -EBUSY: the VM has a vCPU, or -ENOMEM.
+ */
+int vpmu_choose(struct kvm *kvm, u32 attach)
+{
+	struct decision *old, *new = NULL;
+	int err = 0;
+
+	if (attach != KVM_VPMU_ATTACH_DEFAULT) {
+		new = kmalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+		if (!new)
+			return -ENOMEM;
+		new->kvm = kvm;
+		new->attach = attach == KVM_VPMU_ATTACH_YES;
+	}
+
+	/* KVM counts a vCPU under this lock before it creates that. */
+	mutex_lock(&kvm->lock);
+	spin_lock(&decisions_lock);
+	old = kvm->created_vcpus ? NULL : find(kvm);
+	if (kvm->created_vcpus) {
+		err = -EBUSY;
+	} else {
+		if (old)
+			hash_del(&old->node);
+		if (new)
+			hash_add(decisions, &new->node, (unsigned long)kvm);
+	}
+	spin_unlock(&decisions_lock);
+	mutex_unlock(&kvm->lock);
+	kfree(err ? new : old);
+	return err;
+}
+
+/*
+ * The VM ends: another one may get its address.  Runs in the handler of ftrace
+ * and doesn't sleep.
+ */
+void vpmu_forget(struct kvm *kvm)
+{
+	struct decision *d;
+
+	spin_lock(&decisions_lock);
+	d = find(kvm);
+	if (d)
+		hash_del(&d->node);
+	spin_unlock(&decisions_lock);
+	kfree(d);
+}
+
+/* No hook and no file is left that could come here. */
+void vpmu_forget_all(void)
+{
+	struct hlist_node *next;
+	struct decision *d;
+	int i;
+
+	hash_for_each_safe(decisions, i, next, d, node)
+		kfree(d);
+}
