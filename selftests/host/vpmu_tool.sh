@@ -37,12 +37,15 @@ json() {
 	python3 -c "import json, sys; d = json.load(open(sys.argv[1])); print($1)" "$tmp/out" 2>&1 | tail -n 1
 }
 
-# hold NAME: a VM with a running counter, until "release NAME"; its PID is in pid[NAME]
+# hold NAME [COMMAND...]: a VM with a running counter, until "release NAME"; its PID is in pid[NAME].
+# COMMAND runs it.
 declare -A pid
 mkfifo "$tmp/stdin" "$tmp/stdout"
 hold() {
-	"$rawvm" hold <>"$tmp/stdin" >"$tmp/stdout" &
-	pid[$1]=$!
+	local name=$1
+	shift
+	"$@" "$rawvm" hold <>"$tmp/stdin" >"$tmp/stdout" &
+	pid[$name]=$!
 	read -r running <"$tmp/stdout"
 	[ "$running" = running ] || note "rawvm says '$running'"
 }
@@ -145,6 +148,44 @@ run 3 "$vpmu" stat "${pid[b]}"
 # Who may
 run 1 setpriv --reuid 65534 --regid 65534 --clear-groups "$vpmu" list
 has "permission denied: the hint" "$err" "group kvm"
+mode=$(stat -c %a /dev/kvm-vpmu) group=$(stat -c %g /dev/kvm-vpmu)
+chgrp 65533 /dev/kvm-vpmu
+chmod 660 /dev/kvm-vpmu
+member=(setpriv --reuid 65534 --regid 65534 --groups 65533)
+run 1 "${member[@]}" "$vpmu" list
+has "a member of the group lists: what is needed" "$err" "needs CAP_PERFMON"
+run 1 "${member[@]}" "$vpmu" stat "${pid[a]}"
+has "a member of the group looks: what is needed" "$err" "needs CAP_PERFMON"
+member+=(--inh-caps +perfmon --ambient-caps +perfmon)
+run 0 "${member[@]}" "$vpmu" stat "${pid[a]}"
+run 1 "${member[@]}" "$vpmu" set "${pid[a]}" --freeze guest
+has "with CAP_PERFMON only, set: what is needed" "$err" "needs CAP_SYS_ADMIN"
+chgrp "$group" /dev/kvm-vpmu
+chmod "$mode" /dev/kvm-vpmu
+
+# Which VMs
+parameter=/sys/module/kvm_vpmu/parameters/attach
+listed() {
+	"$vpmu" list --json | grep -c "\"pid\": ${pid[$1]},"
+}
+hold off "$vpmu" run --off
+is "run --off: its VM has no PMU of the module" "$(listed off)" 0
+release off
+hold off "$vpmu" run --off -- sh -c '"$@"; :' sh
+is "run --off: nor has a child's" "$("$vpmu" list --json | grep -c '"name": "rawvm"')" 1
+pkill -P "${pid[off]}" rawvm
+wait "${pid[off]}"
+echo explicit >"$parameter"
+hold plain
+is "attach=explicit: a VM has none" "$(listed plain)" 0
+release plain
+hold on "$vpmu" run --on
+is "attach=explicit: run --on: its VM has one" "$(listed on)" 1
+release on
+echo auto >"$parameter"
+hold plain
+is "attach=auto: a VM has one" "$(listed plain)" 1
+release plain
 
 # QEMU's, unpatched, by its name
 vpmu-guest --guest-arg -name --guest-arg "guest=web,debug-threads=on" -- \

@@ -56,6 +56,9 @@ enum status set_run(struct device *dev, const struct set_options *options, FILE 
 	case -ENOENT:
 		fprintf(messages, "vpmu: VM '%s' has ended\n", vm.name);
 		return STATUS_NO_VM;
+	case -EPERM:
+		warnx("to change settings needs CAP_SYS_ADMIN (run vpmu as root)");
+		return STATUS_ERROR;
 	case -EOPNOTSUPP:
 		warnx("this host's TSC isn't fit for --tsc vcpu");
 		return STATUS_ERROR;

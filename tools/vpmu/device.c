@@ -21,7 +21,7 @@ int device_hello(struct device *dev)
 	return dev->info.abi < NEEDED_ABI ? -EPROTO : 0;
 }
 
-void device_complain(int error)
+static void complain_of_open(int error)
 {
 	switch (error) {
 	case -ENOENT:
@@ -31,7 +31,20 @@ void device_complain(int error)
 		break;
 	case -EACCES:
 	case -EPERM:
-		warnx("%s: %s (are you in group kvm?)", DEVICE_PATH, strerror(-error));
+		warnx("%s: %s (root and members of group kvm may open it)", DEVICE_PATH,
+		      strerror(-error));
+		break;
+	default:
+		device_complain(error);
+		break;
+	}
+}
+
+void device_complain(int error)
+{
+	switch (error) {
+	case -EPERM:
+		warnx("to see the VMs of others needs CAP_PERFMON (run vpmu as root)");
 		break;
 	case -ENOTTY:
 		warnx("%s: the module doesn't know this request (is it as new as this tool?)",
@@ -48,7 +61,7 @@ int device_open(struct device *dev)
 	int r = device_connect(dev);
 
 	if (r) {
-		device_complain(r);
+		complain_of_open(r);
 		return r;
 	}
 	r = device_hello(dev);
@@ -99,6 +112,14 @@ int device_set(struct device *dev, const struct kvm_vpmu_settings *settings)
 	struct kvm_vpmu_settings copy = *settings;
 
 	return dev->call(dev, KVM_VPMU_SET, &copy);
+}
+
+int device_pass_on(struct device *dev, __u32 attach)
+{
+	struct kvm_vpmu_attach request = { .fd = -1, .attach = attach };
+	int r = dev->call(dev, KVM_VPMU_ATTACH, &request);
+
+	return r ? r : device_inherit(dev);
 }
 
 int device_vcpu(struct device *dev, __u64 vm, __u32 index, struct kvm_vpmu_vcpu *vcpu)

@@ -36,6 +36,12 @@ int device_connect(struct device *dev);
 void device_disconnect(struct device *dev);
 
 /*
+ * Let programs that this one executes inherit the open device.  Beside
+ * device_connect().
+ */
+int device_inherit(struct device *dev);
+
+/*
  * Connect @dev and ask for its @info.  If that fails, or the device is too
  * old, a message goes to stderr.
  */
@@ -56,10 +62,19 @@ int device_vms(struct device *dev, struct kvm_vpmu_vm **vms, size_t *count);
 /* Change what @settings says. */
 int device_set(struct device *dev, const struct kvm_vpmu_settings *settings);
 
+/*
+ * Choose (KVM_VPMU_ATTACH_...) which virtual PMU VMs get that are created by this process
+ * and by programs that it executes, for as long as they have the device open.
+ */
+int device_pass_on(struct device *dev, __u32 attach);
+
 /* Look at vCPU @index of VM @vm.  -ENOENT: there is none (any more). */
 int device_vcpu(struct device *dev, __u64 vm, __u32 index, struct kvm_vpmu_vcpu *vcpu);
 
-/* What @dev's failure with error number @error (negative) means for the user, to stderr. */
+/*
+ * What the failure of a request with error number @error (negative) means for the user, to
+ * stderr.
+ */
 void device_complain(int error);
 
 #endif

@@ -22,6 +22,21 @@ int device_connect(struct device *dev)
 	return 0;
 }
 
+/* Out of the way of programs and shells that use low descriptors without asking */
+#define INHERITED_FD	100
+
+int device_inherit(struct device *dev)
+{
+	int fd = fcntl(dev->fd, F_DUPFD, INHERITED_FD);
+
+	/* Not with so small a limit of descriptors: as it is then */
+	if (fd < 0)
+		return fcntl(dev->fd, F_SETFD, 0) ? -errno : 0;
+	close(dev->fd);
+	dev->fd = fd;
+	return 0;
+}
+
 void device_disconnect(struct device *dev)
 {
 	close(dev->fd);

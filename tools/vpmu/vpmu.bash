@@ -35,11 +35,12 @@ _vpmu() {
 	set,--freeze | set,-f) words="hybrid guest vcpu" ;;
 	set,--tsc | set,-t) words="wall vcpu" ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
-	,*) words="list set stat top help --json --help --version" ;;
+	,*) words="list run set stat top help --json --help --version" ;;
 	*)
 		case $command,$cur in
-		help,*) words="list set stat top" ;;
+		help,*) words="list run set stat top" ;;
 		list,-*) words="--json --help" ;;
+		run,-*) words="--on --off --help" ;;
 		set,-*) words="--freeze --tsc --json --help" ;;
 		stat,-*) words="--interval --count --json --help" ;;
 		top,*) words="--delay --json --help" ;;

@@ -16,6 +16,9 @@ enum status {
 	STATUS_ERROR = 1,	/* the device, the kernel, stdout */
 	STATUS_USAGE = 2,	/* wrong arguments; a VM's name that fits several */
 	STATUS_NO_VM = 3,	/* no such VM, or it ended */
+	/* of run, as env(1) and its like have them; else the status is the command's */
+	STATUS_CANNOT_RUN = 126,
+	STATUS_NOT_FOUND = 127,
 };
 
 /**
@@ -42,7 +45,8 @@ struct command {
 	enum status (*run)(struct context *ctx, int argc, char **argv);
 };
 
-extern const struct command list_command, set_command, stat_command, top_command;
+extern const struct command list_command, run_command, set_command, stat_command,
+	top_command;
 
 /*
  * The option --json for a command's argp, as its child; that child's input is

@@ -42,7 +42,7 @@ for help in "--help" "-?" "help" "help help"; do
 	has "$help: commands" "$out" "  stat "
 	has "$help: usage" "$out" "Usage: vpmu [OPTION...] COMMAND"
 done
-for c in list set stat top; do
+for c in list run set stat top; do
 	run 0 "$vpmu" help $c
 	has "help $c" "$out" "Usage: vpmu $c [OPTION...]"
 	run 0 "$vpmu" $c --help
@@ -52,7 +52,7 @@ done
 # Usage
 for wrong in "" "nothing" "--nothing" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
-	"set #1 #2 --tsc wall" "top x" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
+	"set #1 #2 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top x" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
 	# shellcheck disable=SC2086 # words
 	run 2 "$vpmu" $wrong
 	is "wrong: nothing on stdout" "$out" ""
@@ -64,6 +64,10 @@ VPMU_FAKE=absent run 1 "$vpmu" list
 has "no device: the hint" "$err" "is kvm_vpmu loaded?"
 VPMU_FAKE=denied run 1 "$vpmu" list
 has "no permission: the hint" "$err" "group kvm"
+VPMU_FAKE=others run 1 "$vpmu" list
+has "no capability to look: what is needed" "$err" "needs CAP_PERFMON"
+VPMU_FAKE="not-mine 1:1:1" run 1 "$vpmu" set '#1' --freeze guest
+has "no capability to set: what is needed" "$err" "needs CAP_SYS_ADMIN"
 VPMU_FAKE=old run 1 "$vpmu" list
 has "an old interface" "$err" "version 0"
 VPMU_FAKE=new run 0 "$vpmu" list
@@ -102,6 +106,19 @@ run 0 "$vpmu" set '#2' --tsc vcpu --freeze guest --json
 has "set --json" "$out" '"freeze": "guest"'
 VPMU_FAKE="no-tsc 1:1:1" run 1 "$vpmu" set '#1' --tsc vcpu
 has "a TSC that isn't fit" "$err" "TSC isn't fit"
+
+# Commands with a choice
+# shellcheck disable=SC2016 # expands there
+for c in "off no" "on yes"; do
+	run 0 "$vpmu" run "--${c% *}" sh -c 'echo "$FAKE_ATTACH $*"' sh --off -x
+	is "run --${c% *}: what the command finds" "$out" "${c#* } --off -x"
+done
+run 7 "$vpmu" run --off -- sh -c 'exit 7'
+run 127 "$vpmu" run --off "$tmp/nothing"
+has "run: no such command" "$err" "No such file"
+run 126 "$vpmu" run --off "$tmp"
+VPMU_FAKE=absent run 1 "$vpmu" run --off true
+VPMU_FAKE=broken run 1 "$vpmu" run --off true
 
 # A name from a command line, also with blanks
 mkfifo "$tmp/fifo"

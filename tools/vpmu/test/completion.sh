@@ -20,17 +20,18 @@ offers() {
 	is "vpmu $*" "${COMPREPLY[*]}" "$expected"
 }
 
-offers "list set stat top help --json --help --version" ""
+offers "list run set stat top help --json --help --version" ""
 offers "set stat" s
 offers "stat" --json st
 offers "--json --help" list -
-offers "list set stat top" help ""
+offers "list run set stat top" help ""
 offers "hybrid guest vcpu" set 1 --freeze ""
 offers "hybrid" set 1 --freeze h
 offers "hybrid guest vcpu" set --freeze =
 offers "guest" set --freeze = g
 offers "wall vcpu" set -t ""
 offers "--freeze --tsc --json --help" set 1 -
+offers "--on --off --help" run -
 offers "" stat -i ""
 offers "--interval" stat --i
 offers "--delay --json --help" top ""

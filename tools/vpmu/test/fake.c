@@ -110,6 +110,9 @@ static int call(struct device *dev, unsigned long request, void *arg)
 		return set(fake, arg);
 	case KVM_VPMU_GET_VCPU:
 		return get_vcpu(fake, arg);
+	case KVM_VPMU_ATTACH:
+		fake->attach = *(struct kvm_vpmu_attach *)arg;
+		return 0;
 	default:
 		return -ENOTTY;
 	}

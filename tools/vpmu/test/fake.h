@@ -20,6 +20,7 @@
  * @looks: KVM_VPMU_GET_VMS so far; all figures grow by that
  * @growing: with each KVM_VPMU_GET_VMS, so many VMs more
  * @set: what KVM_VPMU_SET got last
+ * @attach: what KVM_VPMU_ATTACH got last
  */
 struct fake {
 	struct kvm_vpmu_info info;
@@ -30,6 +31,7 @@ struct fake {
 	unsigned int looks;
 	unsigned int growing;
 	struct kvm_vpmu_settings set;
+	struct kvm_vpmu_attach attach;
 };
 
 /* Numbers that tests expect; those of vCPUs and counters are in fake.c. */

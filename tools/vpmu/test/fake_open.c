@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The tool without a device, for tests of all of it.  VPMU_FAKE says what it
- * finds: "absent", "denied", "old", "new", "broken", "no-tsc", or VMs, as
+ * finds: "absent", "denied", "old", "new", "broken", "no-tsc", "others" or "not-mine" (no
+ * capability to look, or to set), or VMs, as
  * "ID:PID:VCPUS[:ended]" with blanks between.
  */
 #include <errno.h>
@@ -29,6 +30,8 @@ int device_connect(struct device *dev)
 		fake->info.abi = 1000;
 	if (!strcmp(what, "broken"))
 		fake->error = -EIO;
+	if (!strcmp(what, "others"))
+		fake->error = -EPERM;
 	list = strdup(what);
 	for (word = strtok_r(list, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
 		struct kvm_vpmu_vm *vm = &fake->vm[fake->vms];
@@ -37,6 +40,8 @@ int device_connect(struct device *dev)
 
 		if (!strcmp(word, "no-tsc"))
 			fake->set_error = -EOPNOTSUPP;
+		if (!strcmp(word, "not-mine"))
+			fake->set_error = -EPERM;
 		if (fake->vms == FAKE_VMS ||
 		    sscanf(word, "%llu:%d:%u:%7s", &id, &vm->pid, &vm->vcpus, tail) < 3)
 			continue;
@@ -44,6 +49,17 @@ int device_connect(struct device *dev)
 		fake->ended[fake->vms++] = !strcmp(tail, "ended");
 	}
 	free(list);
+	return 0;
+}
+
+/* What the command would find */
+int device_inherit(struct device *dev)
+{
+	const struct fake *fake = dev->data;
+
+	setenv("FAKE_ATTACH", fake->attach.fd != -1 ? "?" :
+	       fake->attach.attach == KVM_VPMU_ATTACH_YES ? "yes" :
+	       fake->attach.attach == KVM_VPMU_ATTACH_NO ? "no" : "default", 1);
 	return 0;
 }
 
