@@ -35,8 +35,31 @@ static void load(struct event_table *table, const pfm_pmu_info_t *info)
 	}
 }
 
-/* Find the PMU called @name, or, if that is NULL, the AMD core's that is present. */
-static bool find(struct event_table *table, const char *name)
+/* libpfm's PMU of what all Intel CPUs have; it is present beside the CPU's own */
+#define INTEL_ARCHITECTURAL	"ix86arch"
+
+/* The same for Intel's registers */
+#define INTEL_PMU		"skl"
+
+static bool is_intel(uint32_t registers)
+{
+	return registers >= KVM_VPMU_REGISTERS_INTEL &&
+	       registers < KVM_VPMU_REGISTERS_INTEL + 0x100;
+}
+
+/* Is it the core's PMU of a CPU that is there, of that vendor? */
+static bool is_core(const pfm_pmu_info_t *info, bool intel)
+{
+	if (!info->is_present || info->type != PFM_PMU_TYPE_CORE)
+		return false;
+	if (!intel)
+		return !strncmp(info->name, "amd64_", 6);
+	return strncmp(info->name, "amd64_", 6) && strncmp(info->name, "perf", 4) &&
+	       strcmp(info->name, INTEL_ARCHITECTURAL);
+}
+
+/* Find the PMU called @name, or, if that is NULL, the core's that is present. */
+static bool find(struct event_table *table, const char *name, bool intel)
 {
 	int i;
 
@@ -45,9 +68,7 @@ static bool find(struct event_table *table, const char *name)
 
 		if (pfm_get_pmu_info(i, &info) != PFM_SUCCESS)
 			continue;
-		if (name ? strcmp(info.name, name) != 0 :
-		    !info.is_present || info.type != PFM_PMU_TYPE_CORE ||
-		    strncmp(info.name, "amd64_", 6) != 0)
+		if (name ? strcmp(info.name, name) != 0 : !is_core(&info, intel))
 			continue;
 		load(table, &info);
 		return true;
@@ -60,18 +81,20 @@ void event_names_init(struct event_names *names)
 	unsigned int i;
 
 	*names = (struct event_names){ };
-	if (pfm_initialize() != PFM_SUCCESS || find(&names->host, NULL))
+	if (pfm_initialize() != PFM_SUCCESS || find(&names->host, NULL, false))
 		return;
+	if (!find(&names->intel, NULL, true))
+		find(&names->intel, INTEL_PMU, true);
 	for (i = 0; i < ARRAY_SIZE(pmu_of_registers); i++) {
 		if (pmu_of_registers[i])
-			find(&names->registers[i], pmu_of_registers[i]);
+			find(&names->registers[i], pmu_of_registers[i], false);
 	}
 }
 
 bool event_names_init_pmu(struct event_names *names, const char *pmu)
 {
 	*names = (struct event_names){ };
-	return pfm_initialize() == PFM_SUCCESS && find(&names->host, pmu);
+	return pfm_initialize() == PFM_SUCCESS && find(&names->host, pmu, false);
 }
 
 void event_names_free(struct event_names *names)
@@ -79,6 +102,7 @@ void event_names_free(struct event_names *names)
 	unsigned int i;
 
 	free(names->host.entry);
+	free(names->intel.entry);
 	for (i = 0; i < ARRAY_SIZE(names->registers); i++)
 		free(names->registers[i].entry);
 	*names = (struct event_names){ };
@@ -173,6 +197,56 @@ static bool add_event(struct text *text, const struct event_table *table, uint64
 	return false;
 }
 
+/* Has the unit mask of @event that very value somewhere? */
+static bool knows_umask(const pfm_event_info_t *event, unsigned int umask)
+{
+	pfm_event_attr_info_t attr;
+	bool any = false;
+	int i;
+
+	for (i = 0; i < event->nattrs; i++) {
+		if (!get_umask(event, i, &attr))
+			continue;
+		any = true;
+		if (attr.code == umask)
+			return true;
+	}
+	return !any && !umask;
+}
+
+/*
+ * Intel's tables have some events by their unit mask's name, others as an event of its own,
+ * whose code is that with the unit mask.  Take what says most.
+ */
+static bool add_intel_event(struct text *text, const struct event_table *table, uint64_t select)
+{
+	enum { NOTHING, BY_CODE, BY_UMASK, WHOLE } found = NOTHING;
+	pfm_event_info_t best = { .size = sizeof(best) };
+	size_t i;
+
+	for (i = 0; i < table->count; i++) {
+		pfm_event_info_t event = { .size = sizeof(event) };
+		uint32_t code = table->entry[i].code;
+		int now;
+
+		if ((code != (select & 0xffff) && code != (select & 0xff)) ||
+		    pfm_get_event_info(table->entry[i].index, PFM_OS_NONE, &event) != PFM_SUCCESS)
+			continue;
+		now = code > 0xff ? WHOLE :
+		      knows_umask(&event, EVENT_UMASK(select)) ? BY_UMASK : BY_CODE;
+		if (now > (int)found) {
+			found = now;
+			best = event;
+		}
+	}
+	if (found == NOTHING)
+		return false;
+	add(text, "%s", best.name);
+	if (found != WHOLE)
+		add_umask(text, &best, EVENT_UMASK(select));
+	return true;
+}
+
 void event_name(const struct event_names *names, uint32_t registers, uint64_t select,
 		char buf[EVENT_NAME_SIZE])
 {
@@ -180,10 +254,15 @@ void event_name(const struct event_names *names, uint32_t registers, uint64_t se
 	struct text text = { buf, EVENT_NAME_SIZE };
 
 	buf[0] = 0;
-	if (!table->pmu && registers < ARRAY_SIZE(names->registers))
-		table = &names->registers[registers];
-	if (!add_event(&text, table, select))
-		add(&text, "r%llx", (unsigned long long)(select & 0xf0000ffffull));
+	if (is_intel(registers)) {
+		if (!add_intel_event(&text, &names->intel, select))
+			add(&text, "r%llx", (unsigned long long)(select & 0xffff));
+	} else {
+		if (!table->pmu && registers < ARRAY_SIZE(names->registers))
+			table = &names->registers[registers];
+		if (!add_event(&text, table, select))
+			add(&text, "r%llx", (unsigned long long)(select & 0xf0000ffffull));
+	}
 
 	/* libpfm takes both levels for granted when none is named. */
 	if (!(select & (EVENT_USR | EVENT_OS)))

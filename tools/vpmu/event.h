@@ -11,7 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Event select registers, AMD APM vol. 2, "Performance Event-Select Registers" */
+/*
+ * Event select registers: AMD APM vol. 2, "Performance Event-Select Registers"; Intel SDM
+ * vol. 3, "Architectural Performance Monitoring", which has 8 bits of the event code only
+ */
 #define EVENT_CODE(select)	(((select) & 0xff) | ((select) >> 24 & 0xf00))
 #define EVENT_UMASK(select)	((unsigned int)((select) >> 8 & 0xff))
 #define EVENT_USR		(1ull << 16)
@@ -45,10 +48,12 @@ struct event_table {
  * @host: of the CPU that libpfm detects, which is what counts
  * @registers: if it detects none: of a CPU with the same registers as the
  *	vCPU, by KVM_VPMU_REGISTERS_...
+ * @intel: of the Intel CPU that it detects; if it detects none, of another one
  */
 struct event_names {
 	struct event_table host;
 	struct event_table registers[4];
+	struct event_table intel;
 };
 
 /* Room for event_name() */

@@ -31,6 +31,11 @@ static const char *const registers_names[] = {
 	[KVM_VPMU_REGISTERS_AMD_LEGACY] = "amd-legacy",
 	[KVM_VPMU_REGISTERS_AMD_CORE] = "amd-core",
 	[KVM_VPMU_REGISTERS_AMD_V2] = "amd-v2",
+	[KVM_VPMU_REGISTERS_INTEL + 1] = "intel-v1",
+	[KVM_VPMU_REGISTERS_INTEL + 2] = "intel-v2",
+	[KVM_VPMU_REGISTERS_INTEL + 3] = "intel-v3",
+	[KVM_VPMU_REGISTERS_INTEL + 4] = "intel-v4",
+	[KVM_VPMU_REGISTERS_INTEL + 5] = "intel-v5",
 };
 
 static const char *name_of(const char *const *names, size_t count, __u32 i)

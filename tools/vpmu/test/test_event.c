@@ -227,6 +227,24 @@ static void registers_decide_otherwise(void **state)
 	      "r1000060a0:u:k");
 }
 
+/* Intel's: by the CPU that is there, else by another one; fixed counters as well */
+static void intels(void **state)
+{
+	const uint32_t v2 = KVM_VPMU_REGISTERS_INTEL + 2;
+
+	is_on("unknown", v2, 0xc0 | UK, "INSTRUCTION_RETIRED:u:k");
+	is_on("unknown", v2, 0x3c | EVENT_OS, "UNHALTED_CORE_CYCLES:k");
+	is_on("unknown", v2, 0x412e | EVENT_USR, "LONGEST_LAT_CACHE:MISS:u");
+	is_on("unknown", v2, 0xc5 | UK, "MISPREDICTED_BRANCH_RETIRED:u:k");
+	is_on("unknown", v2, 0x1ff | UK, "r1ff:u:k");
+	is_on("skx", v2, 0x3c | UK, "UNHALTED_CORE_CYCLES:u:k");
+	/* the third fixed counter's */
+	is_on("skx", v2, 1ull << 32 | 0x300 | UK, "UNHALTED_REFERENCE_CYCLES:u:k");
+	is_on("skx", v2, 0x412e | UK, "LONGEST_LAT_CACHE:MISS:u:k");
+	is_on("skx", v2, 0x20d1 | EVENT_USR, "MEM_LOAD_RETIRED:L3_MISS:u");
+	is_on("skx", KVM_VPMU_REGISTERS_INTEL + 5, 0x01ee | UK, "r1ee:u:k");
+}
+
 static void without_libpfm(void **state)
 {
 	struct event_names names = { };
@@ -242,6 +260,7 @@ int main(void)
 		/* first: before this process initializes libpfm */
 		cmocka_unit_test(the_host_decides),
 		cmocka_unit_test(registers_decide_otherwise),
+		cmocka_unit_test(intels),
 		cmocka_unit_test(without_libpfm),
 		cmocka_unit_test(zen4_by_name),
 		cmocka_unit_test(unit_masks),

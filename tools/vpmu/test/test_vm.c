@@ -295,6 +295,9 @@ static void settings_by_name(void **state)
 	assert_string_equal(vm_freeze_name(KVM_VPMU_FREEZE_VCPU), "vcpu");
 	assert_string_equal(vm_tsc_name(KVM_VPMU_TSC_VCPU), "vcpu");
 	assert_string_equal(vm_registers_name(KVM_VPMU_REGISTERS_AMD_V2), "amd-v2");
+	assert_string_equal(vm_registers_name(KVM_VPMU_REGISTERS_INTEL + 2), "intel-v2");
+	assert_string_equal(vm_registers_name(KVM_VPMU_REGISTERS_INTEL + 5), "intel-v5");
+	assert_null(vm_registers_name(KVM_VPMU_REGISTERS_INTEL));
 	assert_null(vm_freeze_name(3));
 	assert_null(vm_tsc_name(2));
 	assert_null(vm_registers_name(4));
