@@ -305,6 +305,42 @@ static void write_all(void *arg)
 	barrier();
 }
 
+/*
+ * CPU 0 clears and sets GIF while the others load the FPU's state. An IPI to oneself waits in
+ * between, though RFLAGS.IF is set (APM vol. 2, "Global Interrupt Flag, STGI and CLGI
+ * Instructions").
+ */
+static void gif(void *arg)
+{
+	static u8 fpu[MAX_CPUS][512] __attribute__((aligned(16)));
+	struct pcpu *p = this_cpu();
+	u32 early = 0, late = 0;
+
+	if (p->cpu) {
+		asm volatile("fxsave %0" : "=m"(fpu[p->cpu]));
+		barrier();
+		while (!loops_done)
+			asm volatile("fxrstor %0" : : "m"(fpu[p->cpu]));
+		return;
+	}
+	svm_enable(true);
+	barrier();
+	for (int i = 0; i < 300000; i++) {
+		ipis[0] = 0;
+		asm volatile("clgi\n sti\n nop" : : : "memory");
+		apic_icr(p->apic_id, ICR_ASSERT | VEC_IPI);
+		asm volatile("nop" : : : "memory");
+		early += ipis[0];
+		asm volatile("stgi\n nop\n cli" : : : "memory");
+		late += ipis[0] != 1;
+	}
+	loops_done = 1;
+	check_eq(early, 0, "interrupts of 300000 that came in spite of CLGI");
+	check_eq(late, 0, "interrupts of 300000 that didn't come in spite of STGI");
+	asm volatile("stgi\n sti\n nop\n cli" : : : "memory");
+	svm_enable(false);
+}
+
 /* A guest on each CPU, with 1,000 exits and a timer. */
 static void guests_all(void *arg)
 {
@@ -432,6 +468,7 @@ TESTS(smp_tests)
 		{ "smp/rearm", rearm_all, 0, false },
 		{ "smp/code_rewritten", rewrite_all, 0, false },
 		{ "smp/code_written", write_all, 0, false },
+		{ "smp/gif", gif, 0, true },
 		{ "smp/guests", guests_all, 0, true },
 	};
 
