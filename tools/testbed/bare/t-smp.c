@@ -216,6 +216,66 @@ static void rearm_all(void *arg)
 }
 
 /*
+ * LEA, 2 PUSH, and RET into a page that isn't there: number 4 overflows, and its interrupt comes
+ * before the page fault. RET there leads back.
+ */
+asm(
+".balign 16\n"
+"smp_jump:\n"
+"	lea 1f(%rip), %rax\n"	/* 1 */
+"	push %rax\n"		/* 2 */
+"	push %rdi\n"		/* 3 */
+"	ret\n"			/* 4 */
+"1:	ret\n"
+);
+void smp_jump(void *arg0, void *arg1);
+
+static bool on_fetch(struct regs *r)
+{
+	if (r->rip != WIN_VA)
+		return false;
+	win_map(0);
+	return true;
+}
+
+/*
+ * CPU 1 bombards CPU 0 with IPIs meanwhile, so that now and then one arrives at that boundary. They
+ * wait, as interrupts are off: what is tested is an NMI.
+ */
+static void fetch_fault(void *arg)
+{
+	struct pcpu *p = this_cpu();
+	u64 bad = 0;
+
+	barrier();
+	if (p->cpu == 1)
+		while (!loops_done)
+			apic_icr(pcpus[0].apic_id, ICR_ASSERT | VEC_IPI);
+	if (p->cpu)
+		return;
+
+	handlers[14] = on_fetch;
+	win_phys[0][0] = 0xc3;
+	for (int i = 0; i < 10000; i++) {
+		win_unmap(0);
+		pmi_start(PMI_NMI);
+		wrmsr(ctr_msr(0), NEG(4));
+		measure_user(smp_jump, (void *)WIN_VA, NULL, ctl_msr(0),
+			     EV_INSN | CTL_USR | CTL_INT | CTL_EN, FLAGS_OFF, user_stack_top());
+		if (pmi_stop() == 1 && p->pmi_rip[0] == WIN_VA && p->pmi_cs[0] == USER_CS)
+			continue;
+		if (!bad++) {
+			check_eq(p->pmi_count, 1, "run %d: interrupts", i);
+			check_eq(p->pmi_rip[0], WIN_VA, "run %d: RIP", i);
+			check_eq(p->pmi_cs[0], USER_CS, "run %d: CS", i);
+		}
+	}
+	check_eq(bad, 0, "runs of 10000 whose interrupt didn't come before the fault");
+	handlers[14] = NULL;
+	loops_done = 1;
+}
+
+/*
  * One CPU writes to the code that the others execute, what is there already: the emulator has to
  * translate it again and again, and to leave it in the middle.
  */
@@ -465,6 +525,7 @@ TESTS(smp_tests)
 		{ "smp/loops_with_ipis", loops_all, 1, false },
 		{ "smp/overflow/NMI", overflow_all, PMI_NMI, false },
 		{ "smp/overflow/vector", overflow_all, PMI_VECTOR, false },
+		{ "smp/overflow/fetch_fault", fetch_fault, 0, false },
 		{ "smp/rearm", rearm_all, 0, false },
 		{ "smp/code_rewritten", rewrite_all, 0, false },
 		{ "smp/code_written", write_all, 0, false },
