@@ -426,6 +426,12 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 		return;
 
 	configure(vv, i);
+	/*
+	 * Another ioctl than KVM_RUN may be one of several that save the vCPU: nothing may
+	 * change between them, nor an overflow's interrupt come behind the one that saves it.
+	 */
+	if (c->in_host && !vv->running)
+		return;
 	c->overflowed = false;
 	c->since = rdtsc();
 	vv->telling += c->tells;
@@ -510,6 +516,7 @@ void switch_load(struct vpmu_vcpu *vv)
 
 	local_irq_save(flags);
 	vv->loaded = true;
+	vv->running = compat_running(vv->hot.vcpu, vv->run_seen);
 	vv->freeze = READ_ONCE(vv->vm->freeze);
 	vv->denied = denied;
 	this_cpu_write(vpmu_cpu.vv, vv);
@@ -528,6 +535,9 @@ void switch_put(struct vpmu_vcpu *vv)
 	this_cpu_write(vpmu_cpu.prepared, false);
 	this_cpu_write(vpmu_cpu.vv, NULL);
 	vv->loaded = false;
+	/* Not if the thread is only switched out: interrupts are off then. */
+	if (!irqs_disabled_flags(flags))
+		vv->run_seen = false;
 	local_irq_restore(flags);
 }
 

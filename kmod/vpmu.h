@@ -130,6 +130,8 @@ struct vpmu_hot {
  * @freeze: the freeze mode that counters were started in
  * @counter: where its counters run
  * @loaded: between vcpu_load and vcpu_put
+ * @run_seen: KVM_RUN has begun, and not ended; see compat_running()
+ * @running: loaded for KVM_RUN, not for another ioctl
  * @put_tsc: the TSC when it was put; 0 if what passes since isn't to be taken out
  *	of the guest's
  * @placed: how many counters are on physical ones
@@ -151,6 +153,8 @@ struct vpmu_vcpu {
 	u32 freeze;
 	struct vpmu_counter counter[VPMU_MAX_COUNTERS];
 	bool loaded;
+	bool run_seen;
+	bool running;
 	u64 put_tsc;
 	unsigned int placed;
 	unsigned int placed_in_host;

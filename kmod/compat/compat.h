@@ -96,6 +96,25 @@ static inline bool compat_is_protected(struct kvm_vcpu *vcpu)
  */
 void compat_limit_capabilities(struct kvm_vcpu *vcpu);
 
+/*
+ * Is the vCPU loaded for KVM_RUN, and not for another ioctl?  Linux before 6.11 doesn't tell.
+ * There the caller tells by @seen: kvm_arch_vcpu_ioctl_run() was called, and the vCPU hasn't
+ * been put since by other than a switch of tasks.  Linux 6.11 and later says no also for
+ * KVM_RUN with immediate_exit, which enters no guest.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#define COMPAT_RUN_UNTOLD
+static inline bool compat_running(const struct kvm_vcpu *vcpu, bool seen)
+{
+	return seen;
+}
+#else
+static inline bool compat_running(const struct kvm_vcpu *vcpu, bool seen)
+{
+	return vcpu->wants_to_run;
+}
+#endif
+
 /* The PMU that the guest's CPUID offers. */
 struct guest_config compat_guest_config(struct kvm_vcpu *vcpu);
 

@@ -177,6 +177,18 @@ struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data)
 	return msrs;
 }
 
+#ifdef COMPAT_RUN_UNTOLD
+/* KVM_RUN, before it loads the vCPU */
+static bool notrace run_begins(void *vcpu, unsigned long second)
+{
+	struct vpmu_vcpu *vv = vpmu_find(vcpu);
+
+	if (vv)
+		vv->run_seen = true;
+	return false;
+}
+#endif
+
 /* Runs in process context, before KVM looks for what would wake the vCPU. */
 static bool notrace guest_halts(void *vcpu, unsigned long second)
 {
@@ -290,6 +302,12 @@ struct hook vpmu_hooks[] = {
 	STUB(kvm_pmu_set_msr),
 	STUB(kvm_pmu_rdpmc),
 	STUB(kvm_pmu_handle_event),
+#ifdef COMPAT_RUN_UNTOLD
+	{
+		.symbol = "kvm_arch_vcpu_ioctl_run",
+		.when = run_begins,
+	},
+#endif
 	REDIRECT(kvm_arch_vcpu_load),
 	REDIRECT(kvm_arch_vcpu_put),
 	{

@@ -8,6 +8,8 @@ cd "$(dirname "$0")" || exit
 . ../tap.sh
 . lib.sh
 
+modprobe msr
+
 for test; do
 	case $test in
 	*.sh) relay "./$test" ;;
