@@ -9,6 +9,7 @@
 . "$(dirname "$0")/qemu.sh"
 
 guest=(-m 64 -kernel "$BUILD/bare/pmu.elf" -append steady)
+good=$vmm
 
 # goes_on WHAT NAME: the guest of that QEMU
 goes_on() {
@@ -19,63 +20,167 @@ goes_on() {
 	fi
 }
 
+# ended NAME: how its migration did
+ended() {
+	qmp "$1" query-migrate --until status=completed status=failed
+}
+
 # outcome FROM TO: of that move
 outcome() {
-	move "$1" "$2" && qmp "$1" query-migrate --until status=completed status=failed
+	move "$1" "$2" && ended "$1"
 }
 
-# refuses NAME TEXT ARGUMENT...: a QEMU with these doesn't take the guest of QEMU "source", says TEXT, and the
+# linger FROM TO: starts the move, which ends only after speed_up
+linger() {
+	qmp "$1" migrate-set-parameters '{"max-bandwidth": 20000, "downtime-limit": 1}' >/dev/null
+	move "$1" "$2" && qmp "$1" query-migrate --until status=active status=failed >/dev/null
+}
+
+# settings NAME: freeze mode and TSC, as the module has them
+settings() {
+	qmp "$1" x-query-kvm-vpmu | sed 's/.*"freeze":"\([a-z]*\)".*/\1/'
+	qmp "$1" x-query-kvm-vpmu | sed 's/.*"tsc":"\([a-z]*\)".*/\1/'
+}
+
+# says WHAT NAME TEXT: that QEMU did
+says() {
+	if grep -q "$3" "$dir/$2.log"; then
+		ok "$1: says why ($(grep "$3" "$dir/$2.log" | head -n 1))"
+	else
+		not_ok "$1: says why"
+		sed 's/^/# /' "$dir/$2.log"
+	fi
+}
+
+# refuses FROM NAME TEXT ARGUMENT...: a QEMU with these doesn't take the guest of that QEMU, says TEXT, and the
 # guest goes on
 refuses() {
-	local name=$1 text=$2
-	shift 2
+	local from=$1 name=$2 text=$3 how
+	shift 3
 	start_qemu "$name" "${guest[@]}" -incoming defer "$@" || return
-	is "$name: the migration" "$(outcome source "$name")" failed
+	how=$(outcome "$from" "$name")
+	is "$name: the migration" "$how" failed
+	[ "$how" = failed ] || end_qemu "$name"
 	wait "$(cat "$dir/$name.pid")"
-	if grep -q "$text" "$dir/$name.log"; then
-		ok "$name: says why ($(grep "$text" "$dir/$name.log" | head -n 1))"
-	else
-		not_ok "$name: says why"
-		sed 's/^/# /' "$dir/$name.log"
-	fi
-	is "$name: the source" "$(qmp source query-status | grep -o '"status":"[a-z]*"')" '"status":"running"'
-	goes_on "$name" source
+	says "$name" "$name" "$text"
+	is "$name: the source" "$(qmp "$from" query-status | grep -o '"status":"[a-z]*"')" '"status":"running"'
+	goes_on "$name" "$from"
 }
 
-start_qemu source "${guest[@]}" -cpu host,-svm
-wait_for "$dir/source.out" 'each round' || not_ok "the guest knows what a round takes"
+# starts NAME CPU: with a guest that knows what a round takes
+starts() {
+	start_qemu "$1" "${guest[@]}" -cpu "$2"
+	wait_for "$dir/$1.out" 'each round' || not_ok "$1: the guest knows what a round takes"
+}
 
-refuses "without the module" "module kvm_vpmu, which this VM doesn't use here" \
+starts source host,-svm,vpmu=on
+refuses source "without the module" "module kvm_vpmu, which this VM doesn't use here" \
 	-cpu host,-svm,vpmu=off
-refuses "fewer registers" "counters that this host can't give it" -cpu host,-svm,perfmon-v2=off
-good=$vmm vmm=qemu-system-x86_64
-refuses "an unpatched QEMU" "kvm-vpmu" -cpu host,-svm
+refuses source "fewer registers" "counters that this host can't give it" -cpu host,-svm,perfmon-v2=off
+vmm=qemu-system-x86_64
+refuses source "an unpatched QEMU" "kvm-vpmu" -cpu host,-svm
 vmm=$good
 
-# Its settings come with it, whatever the target's are.
-qmp source x-kvm-vpmu-set '{"freeze": "guest", "tsc": "vcpu"}' >/dev/null
+# Its settings come with it, whatever the target's are, and those that change while it moves.
+qmp source x-kvm-vpmu-set '{"freeze": "guest"}' >/dev/null
 start_qemu target "${guest[@]}" -cpu host,-svm,vpmu=on,vpmu-freeze=vcpu -incoming defer
-is "the same host: the migration" "$(outcome source target)" completed
-vpmu=$(qmp target x-query-kvm-vpmu)
-is "the same host: freeze mode" "$(echo "$vpmu" | grep -o '"freeze":"[a-z]*"')" '"freeze":"guest"'
-is "the same host: TSC" "$(echo "$vpmu" | grep -o '"tsc":"[a-z]*"')" '"tsc":"vcpu"'
+linger source target
+qmp source x-kvm-vpmu-set '{"freeze": "hybrid", "tsc": "vcpu"}' >/dev/null
+speed_up source
+is "the same host: the migration" "$(ended source)" completed
+is "the same host: settings" "$(settings target)" $'hybrid\nvcpu'
 end_qemu source
 goes_on "the same host" target
 
+# What knows nothing of PerfMonV2 never sets its global control.
+starts core host,-svm,vpmu=on,perfmon-v2=off
+refuses core "more registers" "counters that this host can't give it" -cpu host,-svm
+end_qemu core
+
+# A VM that nobody promised the module to goes anywhere, and its counters with it where they can.
+starts free-0 host,-svm
+start_qemu free-1 "${guest[@]}" -cpu host,-svm,vpmu=off -incoming defer
+is "not bound, with vpmu=off: the migration" "$(outcome free-0 free-1)" completed
+end_qemu free-0
+goes_on "not bound, with vpmu=off" free-1
+start_qemu free-2 "${guest[@]}" -cpu host,-svm -incoming defer
+is "not bound, and back: the migration" "$(outcome free-1 free-2)" completed
+end_qemu free-1
+goes_on "not bound, and back" free-2
+# Unless its settings are others than the module's own. Who moves already has to begin anew.
+start_qemu late "${guest[@]}" -cpu host,-svm -incoming defer
+linger free-2 late
+qmp free-2 x-kvm-vpmu-set '{"freeze": "guest"}' >/dev/null
+speed_up free-2
+is "set while it moves: the migration" "$(ended free-2)" failed
+says "set while it moves" free-2 "were changed while it migrated"
+goes_on "set while it moves" free-2
+end_qemu late
+refuses free-2 "set: without the module" "which this VM doesn't use here" -cpu host,-svm,vpmu=off
+start_qemu free-3 "${guest[@]}" -cpu host,-svm -incoming defer
+is "set: the migration" "$(outcome free-2 free-3)" completed
+is "set: settings" "$(settings free-3)" $'guest\nwall'
+end_qemu free-2
+vmm=qemu-system-x86_64
+start_qemu unpatched "${guest[@]}" -cpu host,-svm -incoming defer
+vmm=$good
+qmp free-3 x-kvm-vpmu-set '{"freeze": "hybrid"}' >/dev/null
+is "not bound any more, an unpatched QEMU: the migration" "$(outcome free-3 unpatched)" completed
+end_qemu free-3
+end_qemu unpatched
+
+# Hygon's PMU is AMD's.
+starts hygon Dhyana,pmu=on,-svm
+start_qemu hygon-2 "${guest[@]}" -cpu Dhyana,pmu=on,-svm -incoming defer
+is "Dhyana: the migration" "$(outcome hygon hygon-2)" completed
+end_qemu hygon
+goes_on "Dhyana" hygon-2
+end_qemu hygon-2
+
+# What KVM doesn't take there is an error of the target's, and no abort.
+starts bad host,-svm,perfmon-v2=off
+export LD_PRELOAD=$PROGRAMS/no_counter.so
+start_qemu bad-2 "${guest[@]}" -cpu host,-svm,perfmon-v2=off -incoming defer
+unset LD_PRELOAD
+outcome bad bad-2 >"$dir/outcome"
+wait "$(cat "$dir/bad-2.pid")"
+is "a counter that KVM doesn't take: status" $? 1
+says "a counter that KVM doesn't take" bad-2 "doesn't take the performance counter MSR 0xc0010200"
+end_qemu bad
+
 # TSCs that differ by as much as the second vCPU slept: the target's have to go on from there.
+# went_on WHAT FROM TO: after the move
+went_on() {
+	local last cpu
+	qmp "$3" cont >/dev/null
+	end_qemu "$2"
+	until_line "$3" 1
+	last=$(lines "$2")
+	for cpu in 1 2; do
+		within "$1: vCPU $cpu went on by" $(($(tsc "$3" 1 $cpu) - $(tsc "$2" "$last" $cpu))) 0 $((apart / 2))
+	done
+	end_qemu "$3"
+}
+clocks=(-m 64 -smp 2 -kernel "$BUILD/bare/pmu.elf" -append clocks -incoming defer)
 # shellcheck disable=SC2119 # no more arguments
 start_clocks
-start_qemu clocks2 -m 64 -smp 2 -kernel "$BUILD/bare/pmu.elf" -append clocks -cpu host,-svm -incoming defer
+start_qemu clocks2 "${clocks[@]}" -cpu host,-svm
 is "virtual TSCs: the migration" "$(outcome clocks clocks2)" completed
-qmp clocks2 cont >/dev/null
-end_qemu clocks
-until_line clocks2 1
-last=$(lines clocks)
-for cpu in 1 2; do
-	within "virtual TSCs: vCPU $cpu went on by" \
-		$(($(tsc clocks2 1 $cpu) - $(tsc clocks "$last" $cpu))) 0 $((apart / 2))
-done
-end_qemu clocks2
+went_on "virtual TSCs" clocks clocks2
+
+# Those that become virtual only while the VM moves
+start_qemu clocks3 -S -m 64 -smp 2 -kernel "$BUILD/bare/pmu.elf" -append clocks -cpu host,-svm,vpmu=on
+start_qemu clocks4 "${clocks[@]}" -cpu host,-svm
+linger clocks3 clocks4
+qmp clocks3 x-kvm-vpmu-set '{"tsc": "vcpu"}' >/dev/null
+qmp clocks3 cont >/dev/null
+until_line clocks3 1
+qmp clocks3 stop >/dev/null
+apart=$(($(tsc clocks3 "$(lines clocks3)" 1) - $(tsc clocks3 "$(lines clocks3)" 2)))
+within "virtual TSCs since then: thousands of ticks that the second one is behind" $apart 200000 1000000
+speed_up clocks3
+is "virtual TSCs since then: the migration" "$(ended clocks3)" completed
+went_on "virtual TSCs since then" clocks3 clocks4
 
 # From a QEMU that knows nothing of the module, and has left out the counters
 vmm=qemu-system-x86_64
@@ -87,7 +192,8 @@ is "from an unpatched QEMU: the migration" "$(outcome old new)" completed
 end_qemu old
 end_qemu new
 
-is "wrong rounds" "$(cat "$dir/source.out" "$dir/target.out" | grep -c wrong)" 0
 end_qemu target
+# Those of VMs that lost no counters on their way
+is "wrong rounds" "$(cat "$dir"/{source,target,free-[0-3],hygon,hygon-2}.out | grep -c wrong)" 0
 rm -rf "$dir"
 finish

@@ -102,15 +102,20 @@ sees() {
 	wait "$(cat "$dir/$number.pid")"
 	is "$1" "$(sed -n 's/^# 1 CPUs, \(.* counters\),.*/\1/p' "$dir/$number.out")" "$3"
 }
-v2="PerfMonV2, 6 counters" core="core extension, 6 counters"
+v2="PerfMonV2, 6 counters" core="core extension, 6 counters" none="legacy counters only, 0 counters"
 sees "-cpu host" host "$v2"
-sees "-cpu host,pmu=off" host,pmu=off "$core"
-sees "-cpu EPYC-Genoa,pmu=on" EPYC-Genoa,pmu=on "$v2"
-sees "-cpu EPYC-Genoa,pmu=on,perfmon-v2=off" EPYC-Genoa,pmu=on,perfmon-v2=off "$core"
+sees "-cpu host,pmu=off" host,pmu=off "$none"
+# Nothing in a model depends on the host.
+sees "-cpu EPYC-Genoa,pmu=on" EPYC-Genoa,pmu=on "$core"
+sees "-cpu EPYC-Genoa,pmu=on,perfmon-v2=on" EPYC-Genoa,pmu=on,perfmon-v2=on "$v2"
 sees "-cpu EPYC-Genoa" EPYC-Genoa "$core"
+sees "-cpu EPYC-Genoa,pmu=off" EPYC-Genoa,pmu=off "$none"
+sees "-cpu Dhyana,pmu=on" Dhyana,pmu=on "legacy counters only, 4 counters"
 sees "-cpu EPYC-Milan,pmu=on" EPYC-Milan,pmu=on "$core"
 sees "-cpu EPYC-Milan,pmu=on,perfmon-v2=on" EPYC-Milan,pmu=on,perfmon-v2=on "$v2"
 sees "-cpu EPYC,pmu=on" EPYC,pmu=on "legacy counters only, 4 counters"
+sees "-cpu EPYC,pmu=off" EPYC,pmu=off "$none"
+refused "vpmu=on with pmu=off" host,pmu=off,vpmu=on "have no performance counters"
 
 # Not everybody may
 chmod 666 /dev/kvm

@@ -14,6 +14,16 @@ static void pmu_init_amd(void)
 	pmu.core = cpuid_has(0x80000001) && cpuid(0x80000001, 0).c & BIT(23);
 	pmu.v2 = pmu.core && cpuid_has(0x80000022) && cpuid(0x80000022, 0).a & 1;
 	pmu.nr = pmu.v2 ? cpuid(0x80000022, 0).b & 0xf : pmu.core ? 6 : 4;
+	if (!pmu.core) {
+		/*
+		 * CPUID doesn't tell of the older registers.  KVM without a PMU ignores
+		 * writes to them (kvm_set_msr_common()).
+		 */
+		wrmsr(MSR_LEGACY_CTL, EV_INSN);
+		if (rdmsr(MSR_LEGACY_CTL) != EV_INSN)
+			pmu.nr = 0;
+		wrmsr(MSR_LEGACY_CTL, 0);
+	}
 }
 
 static void pmu_init_intel(void)
