@@ -128,7 +128,7 @@ as=''
 
 # An older module, to QEMU
 export LD_PRELOAD=$PROGRAMS/old_module.so
-refused "vpmu=on with an older module" host,vpmu=on "too old: its interface is version 1, not 2"
+refused "vpmu=on with an older module" host,vpmu=on "too old: its interface is version 1, not 4"
 warned "a setting with an older module" host,vpmu-tsc=vcpu "have no effect: module kvm_vpmu is too old"
 warned "an older module" host ""
 unset LD_PRELOAD
