@@ -84,6 +84,7 @@ struct pmu {
 	u16 ev_cond, ev_tlb;
 	bool oracle;
 	bool vmrun_counts;	/* x-pmu-vmrun-counts, as the command line says */
+	bool constraints;	/* pmu_constraints, as the command line says */
 };
 
 extern struct pmu pmu;

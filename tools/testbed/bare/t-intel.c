@@ -352,6 +352,106 @@ static void caches(void)
 	}
 }
 
+/*
+ * Which counters count an event: the first row that fits tells, as a bit mask. From the "Counter"
+ * fields of Intel's lists of events, skylakex_core.json and sapphirerapids_core.json.
+ */
+#define MSR_OFFCORE_RSP_0	0x1a6
+#define DEMAND_READS_ANY	0x10001
+
+#define CONSTRAINED(x)							\
+	/* architectural events */					\
+	x("instructions", 0x00c0, 0x00c0, 0xff, 0xff)			\
+	x("branches", 0x00c4, 0x00c4, 0xff, 0xff)			\
+	x("branch misses", 0x00c5, 0x00c5, 0xff, 0xff)			\
+	x("cycles", 0x003c, 0x003c, 0xff, 0xff)				\
+	x("reference cycles", 0x013c, 0x013c, 0xff, 0xff)		\
+	x("LLC references", 0x4f2e, 0x4f2e, 0xff, 0xff)			\
+	x("LLC misses", 0x412e, 0x412e, 0xff, 0xff)			\
+	x("INST_RETIRED.PREC_DIST", 0x01c0, 0, 0x02, 0)			\
+	x("DTLB load walks", 0x0e08, 0x0e12, 0xff, 0x0f)		\
+	x("DTLB store walks", 0x0e49, 0x0e13, 0xff, 0x0f)		\
+	x("L1D.REPLACEMENT", 0x0151, 0x0151, 0xff, 0x0f)		\
+	x("L2_RQSTS, loads", 0xe124, 0xe124, 0xff, 0x0f)		\
+	x("L2_RQSTS, stores", 0xe224, 0xe224, 0xff, 0x0f)		\
+	x("L2_RQSTS, code", 0xe424, 0xe424, 0xff, 0x0f)			\
+	x("offcore response", 0x01b7, 0x012a, 0xff, 0x0f)		\
+	x("HW_INTERRUPTS", 0x01cb, 0x01cb, 0xff, 0xff)			\
+	x("MEM_TRANS_RETIRED.STORE_SAMPLE", 0, 0x02cd, 0, 0x01)		\
+	x("loads", 0x81d0, 0x81d0, 0x0f, 0x0f)				\
+	x("stores", 0x82d0, 0x82d0, 0x0f, 0x0f)				\
+	x("loads and stores", 0x83d0, 0x83d0, 0x0f, 0x0f)
+
+#define CONSTRAINED_ROW(name, skylake, sapphire, on_skylake, on_sapphire) \
+	{ name, { skylake, sapphire }, { on_skylake, on_sapphire } },
+
+static const struct {
+	const char *name;
+	u16 event[2];		/* 0: this model has none */
+	u8 counters[2];
+} constrained[] = { CONSTRAINED(CONSTRAINED_ROW) };
+
+/* Something of every event. The two branches behave differently, so one is mispredicted. */
+static void constrained_work(void)
+{
+	u64 n;
+
+	asm volatile("clflush (%1)\n mov (%1), %%rax\n clflush (%1)\n mov %%rax, (%1)\n"
+		     "mov %%cr3, %%rax\n mov %%rax, %%cr3\n mov (%1), %%rax\n"
+		     "mov %%cr3, %%rax\n mov %%rax, %%cr3\n mov %%rax, (%1)\n"
+		     "mov $8, %0\n"
+		     "1: test $1, %b0\n jz 2f\n nop\n 2: dec %0\n jnz 1b\n"
+		     "clflush 3f(%%rip)\n .balign 64\n 3: nop"
+		     : "=&r"(n) : "r"(buf_a) : "rax", "memory", "cc");
+}
+
+static void constraints(void)
+{
+	bool old = pmu.ev_cond == 0x1c4;
+	const u64 start = 0x123456789;
+
+	if (!t_begin("intel/constraints"))
+		return;
+	wrmsr(MSR_OFFCORE_RSP_0, DEMAND_READS_ANY);
+	for (size_t i = 0; i < ARRAY_SIZE(constrained); i++) {
+		const char *name = constrained[i].name;
+		u64 event = constrained[i].event[!old];
+		u8 counters = pmu.constraints ? constrained[i].counters[!old] : 0xff;
+
+		if (!event)
+			continue;
+		for (int n = 0; n < pmu.nr; n++) {
+			wrmsr(ctr_msr(n), start);
+			wrmsr(ctl_msr(n), event | CTL_MODES | CTL_EN);
+		}
+		constrained_work();
+		apic_icr(0, ICR_SELF | ICR_ASSERT | VEC_PMI);
+		asm volatile("sti\n nop\n cli" : : : "memory");
+		for (int n = 0; n < pmu.nr; n++)
+			wrmsr(ctl_msr(n), 0);
+		for (int n = 0; n < pmu.nr; n++) {
+			u64 count = rdmsr(ctr_msr(n)) - start;
+
+			if (counters & BIT(n))
+				check(count > 0 && count < 10000, "%s: counter %d: %lu", name, n, count);
+			else
+				check_eq(count, 0, "%s: counter %d", name, n);
+		}
+	}
+	t_end();
+
+	/* What can't count doesn't overflow. */
+	if (!t_begin("intel/constraints_overflow"))
+		return;
+	pmi_start(PMI_NMI);
+	wrmsr(ctr_msr(pmu.nr - 1), NEG(1));
+	wrmsr(ctl_msr(pmu.nr - 1), 0x83d0 | CTL_MODES | CTL_INT | CTL_EN);
+	constrained_work();
+	wrmsr(ctl_msr(pmu.nr - 1), 0);
+	check_eq(pmi_stop(), pmu.nr > 4 && pmu.constraints ? 0 : 1, "interrupts");
+	t_end();
+}
+
 TESTS(intel_tests)
 {
 	if (!pmu.intel)
@@ -370,4 +470,6 @@ TESTS(intel_tests)
 	branches();
 	pmu_reset();
 	caches();
+	pmu_reset();
+	constraints();
 }
