@@ -33,6 +33,9 @@ static void pmu_init_intel(void)
 	model = (model >> 12 & 0xf0) | (model >> 4 & 0xf);
 	pmu.intel = cpuid(10, 0).a & 0xff;
 	pmu.nr = cpuid(10, 0).a >> 8 & 0xff;
+	pmu.nr_fixed = cpuid(10, 0).d & 0x1f;
+	/* Golden Cove */
+	pmu.width = model == 0x55 ? 0 : 6;
 	pmu.v2 = true;
 	/* BR_INST_RETIRED.CONDITIONAL of Skylake, .COND of Sapphire Rapids. */
 	pmu.ev_cond = model == 0x55 ? 0x1c4 : 0x11c4;
@@ -120,7 +123,7 @@ void pmu_reset(void)
 	}
 	if (pmu.intel) {
 		wrmsr(MSR_FIXED_CTR_CTRL, 0);
-		for (int i = 0; i < NR_FIXED; i++)
+		for (int i = 0; i < pmu.nr_fixed; i++)
 			wrmsr(MSR_FIXED_CTR + i, 0);
 		wrmsr(MSR_GLOBAL_CLR, FIXED_BITS);
 	}

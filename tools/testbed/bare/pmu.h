@@ -23,8 +23,9 @@
 #define MSR_FIXED_CTR_CTRL	0x38d
 #define MSR_GLOBAL_INUSE	0x392
 #define MSR_A_PMC		0x4c1	/* the same as MSR_PMC, without sign extension */
-#define NR_FIXED		3
-#define FIXED_BITS		(7ull << 32)	/* of the global registers */
+#define MSR_PERF_METRICS	0x329
+#define FIXED_SLOTS		3
+#define FIXED_BITS		((BIT(pmu.nr_fixed) - 1) << 32)	/* of the global registers */
 
 #define CTL_USR			BIT(16)
 #define CTL_OS			BIT(17)
@@ -58,6 +59,7 @@
 #define EV_TLB_MISS		(pmu.intel ? pmu.ev_tlb : 0x45)	/* Intel: of loads */
 #define EV_CYCLES		(pmu.intel ? 0x3c : 0x76)
 #define EV_INSN			0xc0
+#define EV_SLOTS		0x1a4	/* Intel's, since Ice Lake */
 #define EV_BRANCH		(pmu.intel ? 0xc4 : 0xc2)
 #define EV_MISPREDICT		(pmu.intel ? 0xc5 : 0xc3)
 #define EV_TAKEN		(pmu.intel ? 0 : 0xc4)
@@ -79,6 +81,8 @@ extern const char *const ev_name[NR_EV];
 
 struct pmu {
 	int nr;			/* counters */
+	int nr_fixed;
+	int width;		/* slots in a cycle; 0: there is no counter of them */
 	bool core, v2;		/* v2: there are global registers */
 	int intel;		/* version of architectural performance monitoring */
 	u16 ev_cond, ev_tlb;

@@ -26,12 +26,14 @@ static void ids(void)
 	check_eq(l.a >> 16 & 0xff, 48, "width");
 	check_eq(l.a >> 24, 7, "length of EBX");
 	check_eq(l.b, 0, "events not available");
-	check_eq(l.d & 0x1fff, 48 << 5 | NR_FIXED, "fixed counters");
-	check_eq(l.c, pmu.intel >= 5 ? 7 : 0, "bitmap of fixed counters");
+	check_eq(pmu.nr_fixed, pmu.width ? 4 : 3, "number of fixed counters");
+	check_eq(l.d & 0x1fff, 48 << 5 | pmu.nr_fixed, "fixed counters");
+	check_eq(l.c, pmu.intel >= 5 ? BIT(pmu.nr_fixed) - 1 : 0, "bitmap of fixed counters");
 	check_eq(l.d >> 15 & 1, pmu.intel >= 5, "AnyThread deprecation");
 	check_eq(cpuid(1, 0).c & (BIT(15) | BIT(2)), BIT(15), "PDCM, DTES64");
 	check_eq(cpuid(1, 0).d & BIT(21), 0, "DS");
-	check_eq(rdmsr(MSR_PERF_CAPABILITIES), BIT(13), "PERF_CAPABILITIES");
+	check_eq(rdmsr(MSR_PERF_CAPABILITIES), BIT(13) | (pmu.width ? BIT(15) : 0),
+		 "PERF_CAPABILITIES");
 	refused(MSR_PERF_CAPABILITIES, BIT(13), "PERF_CAPABILITIES");
 	check_eq(rdmsr(MSR_MISC_ENABLE) & 0x1880, 0x1880, "MISC_ENABLE");
 	t_end();
@@ -69,10 +71,11 @@ static void reserved(void)
 		check_eq(rdmsr_safe(MSR_PERFEVTSEL + i, &v), GP, "PERFEVTSEL%d", i);
 	}
 	for (int bit = 0; bit < 64; bit++) {
-		bool ctr = bit < pmu.nr || (bit >= 32 && bit < 32 + NR_FIXED);
+		bool ctr = bit < pmu.nr || (bit >= 32 && bit < 32 + pmu.nr_fixed) ||
+			   (bit == 48 && pmu.width);
 		bool clr = ctr || bit >= 62 || (bit == 61 && pmu.intel >= 3) ||
 			   (bit >= 58 && bit <= 60 && pmu.intel >= 4);
-		bool fixed = bit < 4 * NR_FIXED && (bit % 4 != 2 || any);
+		bool fixed = bit < 4 * pmu.nr_fixed && (bit % 4 != 2 || any);
 
 		check_eq(wrmsr_safe(MSR_GLOBAL_CTL, BIT(bit)), ctr ? NO_FAULT : GP,
 			 "GLOBAL_CTRL bit %d", bit);
@@ -87,7 +90,11 @@ static void reserved(void)
 	wrmsr(MSR_FIXED_CTR_CTRL, 0);
 	refused(MSR_GLOBAL_STATUS, 0, "read only");
 	refused(MSR_GLOBAL_INUSE, 0, "read only");
-	refused(MSR_FIXED_CTR, BIT(48), "fixed counter");
+	for (int i = 0; i < pmu.nr_fixed; i++)
+		refused(MSR_FIXED_CTR + i, BIT(48), "fixed counter");
+	check_eq(rdmsr_safe(MSR_FIXED_CTR + pmu.nr_fixed, &v), GP, "fixed counter");
+	check_eq(rdmsr_safe(MSR_PERF_METRICS, &v), pmu.width ? NO_FAULT : GP, "metrics");
+	check_eq(wrmsr_safe(MSR_PERF_METRICS, 0), pmu.width ? NO_FAULT : GP, "metrics");
 	if (pmu.intel >= 4) {
 		check_eq(rdmsr(MSR_GLOBAL_STATUS) & (BIT(58) | BIT(59) | BIT(62)),
 			 BIT(58) | BIT(59) | BIT(62), "status set by software");
@@ -105,6 +112,7 @@ static void reserved(void)
 
 static void rdpmc(void)
 {
+	bool fixed;
 	u64 v;
 
 	if (!t_begin("intel/rdpmc"))
@@ -117,13 +125,15 @@ static void rdpmc(void)
 		check_eq(rdpmc_safe(i, &v), i < (u32)pmu.nr ? NO_FAULT : GP, "index %u", i);
 		if (i < (u32)pmu.nr)
 			check_eq(v, want, "index %u", i);
-		if (i < NR_FIXED)
+		fixed = i < (u32)pmu.nr_fixed;
+		if (fixed)
 			wrmsr(MSR_FIXED_CTR + i, want);
-		check_eq(rdpmc_safe(BIT(30) + i, &v), i < NR_FIXED ? NO_FAULT : GP, "fixed %u", i);
-		if (i < NR_FIXED)
+		check_eq(rdpmc_safe(BIT(30) + i, &v), fixed ? NO_FAULT : GP, "fixed %u", i);
+		if (fixed)
 			check_eq(v, want, "fixed %u", i);
 	}
-	check_eq(rdpmc_safe(BIT(29), &v), GP, "metrics");
+	check_eq(rdpmc_safe(BIT(29), &v), pmu.width ? NO_FAULT : GP, "metrics");
+	check_eq(rdpmc_safe(BIT(29) + 1, &v), GP, "metrics");
 	check_eq(rdpmc_safe(BIT(31), &v), GP, "bit 31");
 	t_end();
 }
@@ -141,14 +151,17 @@ static void fixed(void)
 
 			wrmsr(MSR_LSTAR, (u64)syscall_kernel_entry);
 			wrmsr(MSR_GLOBAL_CTL, 0);
-			for (int i = 0; i < NR_FIXED; i++)
+			for (int i = 0; i < pmu.nr_fixed; i++)
 				wrmsr(MSR_FIXED_CTR + i, 0);
-			wrmsr(MSR_FIXED_CTR_CTRL, mode * 0x111);
+			wrmsr(MSR_FIXED_CTR_CTRL, mode * (pmu.width ? 0x1111 : 0x111));
 			measure_run(s->fn, buf_a, buf_b, MSR_GLOBAL_CTL, FIXED_BITS, FLAGS_OFF);
 			check_eq(rdmsr(MSR_FIXED_CTR), want, "%s, mode %d", s->name, mode);
 			check(rdmsr(MSR_FIXED_CTR + 1) >= want, "%s: cycles", s->name);
 			check_eq(rdmsr(MSR_FIXED_CTR + 2), rdmsr(MSR_FIXED_CTR + 1), "%s: ref",
 				 s->name);
+			if (pmu.width)
+				check_eq(rdmsr(MSR_FIXED_CTR + FIXED_SLOTS),
+					 pmu.width * rdmsr(MSR_FIXED_CTR + 1), "%s: slots", s->name);
 			wrmsr(MSR_LSTAR, (u64)syscall_entry);
 		}
 	}
@@ -182,6 +195,78 @@ static void fixed_overflow(void)
 		wrmsr(MSR_GLOBAL_CLR, FIXED_BITS);
 	}
 	t_end();
+}
+
+/*
+ * The fixed counter of slots. Each instruction of a warm run takes a cycle, but for the WRMSR that
+ * enables the counter, and each cycle has so many slots. One of an instruction's retires it.
+ */
+static void slots(void)
+{
+	const struct seq *s = seq_find("nested");
+	u64 total = s->want[INSN] + RUN_INSNS, slots = (total + COST_MSR) * pmu.width, cycles, v;
+
+	if (!pmu.width)
+		return;
+	if (t_begin("intel/slots_general")) {
+		cycles = count_run(0, EV_CYCLES | CTL_OS, s->fn, buf_a, buf_b);
+		for (int n = 0; n < pmu.nr; n++)
+			check_eq(count_run(n, EV_SLOTS | CTL_OS, s->fn, buf_a, buf_b),
+				 cycles * pmu.width, "counter %d", n);
+		check_eq(count_run(0, EV_SLOTS | CTL_OS | CTL_CMASK(1), s->fn, buf_a, buf_b), cycles,
+			 "cycles with a slot");
+		check_eq(count_run(0, EV_SLOTS | CTL_OS | CTL_CMASK(1) | CTL_INV, s->fn, buf_a, buf_b),
+			 0, "cycles without one");
+		t_end();
+	}
+
+	/* Within the instruction that has the last slot */
+	if (t_begin("intel/slots_overflow")) {
+		trace_run(s->fn, buf_a, buf_b);
+		check_eq(count_run(0, EV_SLOTS | CTL_OS, s->fn, buf_a, buf_b), slots, "slots");
+		for (u64 n = 1; n <= slots; n++) {
+			u64 cycle = (n + pmu.width - 1) / pmu.width;
+			u64 insns = cycle <= COST_MSR ? 1 : cycle - COST_MSR;
+
+			pmi_start(PMI_NMI);
+			wrmsr(MSR_GLOBAL_CTL, 0);
+			wrmsr(MSR_FIXED_CTR + FIXED_SLOTS, NEG(n));
+			wrmsr(MSR_FIXED_CTR_CTRL, 0x9000);
+			measure_run(s->fn, buf_a, buf_b, MSR_GLOBAL_CTL, BIT(32 + FIXED_SLOTS),
+				    FLAGS_OFF);
+			check_eq(rdmsr(MSR_GLOBAL_STATUS), BIT(35), "N %lu: status", n);
+			wrmsr(MSR_FIXED_CTR_CTRL, 0);
+			check_eq(pmi_stop(), 1, "N %lu: interrupts", n);
+			check_eq(this_cpu()->pmi_rip[0], trace.next[INSN][insns - 1], "N %lu: RIP", n);
+			wrmsr(MSR_GLOBAL_CLR, FIXED_BITS);
+			check_eq(rdmsr(MSR_GLOBAL_STATUS), 0, "N %lu: status, cleared", n);
+		}
+		t_end();
+	}
+
+	/* As Linux' icl_set_topdown_event_period() and intel_update_topdown_event() do */
+	if (t_begin("intel/metrics")) {
+		for (int on = 0; on < 2; on++) {
+			u64 part = on ? (total * 255 + slots / 2) / slots : 0;
+
+			wrmsr(MSR_GLOBAL_CTL, 0);
+			wrmsr(MSR_FIXED_CTR_CTRL, 0x1000);
+			wrmsr(MSR_FIXED_CTR + FIXED_SLOTS, 0);
+			wrmsr(MSR_PERF_METRICS, 0);
+			check_eq(rdmsr(MSR_PERF_METRICS), 0, "cleared");
+			measure_run(s->fn, buf_a, buf_b, MSR_GLOBAL_CTL,
+				    BIT(35) | (on ? BIT(48) : 0), FLAGS_OFF);
+			check_eq(rdmsr(MSR_FIXED_CTR + FIXED_SLOTS), slots, "slots");
+			check_eq(rdmsr(MSR_PERF_METRICS), part | (255 - part) << 24, "enabled %d", on);
+			check_eq(rdpmc_safe(BIT(29), &v), NO_FAULT, "RDPMC");
+			check_eq(v, part | (255 - part) << 24, "RDPMC, enabled %d", on);
+		}
+		/* saved and restored */
+		wrmsr(MSR_FIXED_CTR + FIXED_SLOTS, 6000);
+		wrmsr(MSR_PERF_METRICS, 51ull | 204ull << 24);
+		check_eq(rdmsr(MSR_PERF_METRICS), 51ull | 204ull << 24, "restored");
+		t_end();
+	}
 }
 
 /* "Freezing LBR and Performance Counters on PMI": nothing counts behind the overflow. */
@@ -366,6 +451,7 @@ static void caches(void)
 	x("branch misses", 0x00c5, 0x00c5, 0xff, 0xff)			\
 	x("cycles", 0x003c, 0x003c, 0xff, 0xff)				\
 	x("reference cycles", 0x013c, 0x013c, 0xff, 0xff)		\
+	x("slots", 0, 0x01a4, 0, 0xff)					\
 	x("LLC references", 0x4f2e, 0x4f2e, 0xff, 0xff)			\
 	x("LLC misses", 0x412e, 0x412e, 0xff, 0xff)			\
 	x("INST_RETIRED.PREC_DIST", 0x01c0, 0, 0x02, 0)			\
@@ -417,6 +503,7 @@ static void constraints(void)
 		const char *name = constrained[i].name;
 		u64 event = constrained[i].event[!old];
 		u8 counters = pmu.constraints ? constrained[i].counters[!old] : 0xff;
+		u64 limit = 10000 * (event == EV_SLOTS ? pmu.width : 1);
 
 		if (!event)
 			continue;
@@ -433,7 +520,7 @@ static void constraints(void)
 			u64 count = rdmsr(ctr_msr(n)) - start;
 
 			if (counters & BIT(n))
-				check(count > 0 && count < 10000, "%s: counter %d: %lu", name, n, count);
+				check(count > 0 && count < limit, "%s: counter %d: %lu", name, n, count);
 			else
 				check_eq(count, 0, "%s: counter %d", name, n);
 		}
@@ -466,6 +553,8 @@ TESTS(intel_tests)
 	fixed_overflow();
 	pmu_reset();
 	freeze();
+	pmu_reset();
+	slots();
 	pmu_reset();
 	branches();
 	pmu_reset();
