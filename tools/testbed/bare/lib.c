@@ -182,6 +182,23 @@ bool cmdline_has(const char *word)
 	return false;
 }
 
+u64 cmdline_number(const char *name)
+{
+	for (int i = 0; i < nr_words; i++) {
+		const char *w = words[i];
+		u64 n = 0;
+
+		for (const char *c = name; *c && *w == *c; c++)
+			w++;
+		if (*w++ != '=')
+			continue;
+		while (*w >= '0' && *w <= '9')
+			n = n * 10 + *w++ - '0';
+		return n;
+	}
+	return 0;
+}
+
 static bool selected(const char *name)
 {
 	bool any = false, hit = false;

@@ -28,6 +28,8 @@ void print(const char *fmt, ...);
 void cmdline_init(const char *line);
 /* Is there a word that equals @word? */
 bool cmdline_has(const char *word);
+/* The number of a word like skid=8, else 0 */
+u64 cmdline_number(const char *name);
 
 /*
  * One line of TAP: t_begin() tells whether the command line selects it, the checks between

@@ -102,6 +102,7 @@ void pmu_init(void)
 	else
 		pmu_init_amd();
 	pmu.vmrun_counts = !cmdline_has("vmrun=off");
+	pmu.skid = cmdline_number("skid");
 	pmu.constraints = !cmdline_has("constraints=off");
 	pmu.oracle = rdmsr_safe(0xc0de0000, &v) == NO_FAULT && v == 0x554d50565f4d564bull;
 

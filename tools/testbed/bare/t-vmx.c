@@ -16,7 +16,7 @@ static u64 entries, completed, nmis;
  * guest_code with the general registers of the struct.
  */
 u64 vmx_asm(struct vregs *r, bool resume);
-extern u8 vmx_exit_entry[], guest_code[], guest_vmcall[];
+extern u8 vmx_exit_entry[], vmx_exit_8[], vmx_exit_end[], guest_code[], guest_vmcall[];
 
 asm(
 ".balign 16\n"
@@ -60,7 +60,8 @@ asm(
 "	mov %rcx, 16(%rdi)\n"
 "	mov %rdx, 24(%rdi)\n"
 "	mov %rsi, 32(%rdi)\n"
-"	mov %rbp, 48(%rdi)\n"
+"	mov %rbp, 48(%rdi)\n"			/* 8 */
+"vmx_exit_8:\n"
 "	mov %r8, 56(%rdi)\n"
 "	mov %r9, 64(%rdi)\n"
 "	mov %r10, 72(%rdi)\n"
@@ -75,6 +76,7 @@ asm(
 "	xor %eax, %eax\n"
 "3:	cld\n"
 "	pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n"
+"vmx_exit_end:\n"
 "	ret\n"
 );
 
@@ -390,6 +392,54 @@ static void overflows(void)
 	}
 }
 
+/*
+ * An interrupt that comes late may do so behind a VM exit: then the host gets it, in the code that
+ * vmx_asm() has for exits.
+ */
+static void skid(void)
+{
+	const struct seq *s = seq_find("nested");
+	u64 last = s->want[INSN] + GUEST_EXTRA;
+
+	if (!t_begin("vmx/skid"))
+		return;
+	trace_run(s->fn, buf_a, buf_b);
+	for (u64 n = 1; n <= last; n++) {
+		bool inside = n + pmu.skid <= last;
+		struct vregs r;
+
+		guest_start(&r, s->fn, 1, 0);
+		pmi_start(PMI_NMI);
+		wrmsr(MSR_GLOBAL_CTL, 0);
+		wrmsr(ctr_msr(0), NEG(n));
+		wrmsr(ctl_msr(0), EV_INSN | CTL_OS | CTL_INT | CTL_EN);
+		check_eq(vmx_enter(&r), inside ? REASON_EXCEPTION_NMI : REASON_VMCALL,
+			 "N %lu: exit", n);
+		check_eq(rdmsr(ctr_msr(0)), inside ? pmu.skid : last - n, "N %lu: counter", n);
+		check_eq(rdmsr(MSR_GLOBAL_STATUS), 1, "N %lu: status", n);
+		if (inside) {
+			/* The trace begins with the WRMSR, which guests don't have. */
+			check_eq(vmread(GUEST_RIP), n + pmu.skid == last ? (u64)guest_vmcall :
+				 trace.next[INSN][n + pmu.skid], "N %lu: guest's RIP", n);
+			nmis = 0;
+			check(guest_finish(&r), "the guest ends");
+			check_eq(nmis, 0, "more NMIs");
+		} else {
+			u64 rip = this_cpu()->pmi_rip[0];
+
+			/* VMCALL doesn't retire. */
+			if (n + pmu.skid == last + 8)
+				check_eq(rip, (u64)vmx_exit_8, "N %lu: host's RIP", n);
+			if (pmu.skid <= 16)
+				check(rip > (u64)vmx_exit_entry && rip <= (u64)vmx_exit_end,
+				      "N %lu: host's RIP %lx", n, rip);
+		}
+		wrmsr(ctl_msr(0), 0);
+		check_eq(pmi_stop(), !inside, "N %lu: interrupts of the host", n);
+	}
+	t_end();
+}
+
 /* A guest that uses a virtual counter; the host gives the right answers, or wrong ones. */
 asm(
 ".balign 16\n"
@@ -464,6 +514,7 @@ TESTS(vmx_tests)
 	save_global_ctrl();
 	bad_entry();
 	overflows();
+	skid();
 	if (pmu.oracle)
 		reference();
 	vmx_off();
