@@ -71,8 +71,8 @@ void vpmu_refresh(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 }
 
-/* The VM's object, made if this is its first vCPU; under vpmu_vms_lock. */
-static struct vpmu_vm *find_or_make_vm(struct kvm *kvm)
+/* The VM's object: that of its first vCPU, or else @vm, which is new; under vpmu_vms_lock. */
+static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 {
 	static u64 last_id;
 	struct vpmu_vm *vm;
@@ -82,9 +82,7 @@ static struct vpmu_vm *find_or_make_vm(struct kvm *kvm)
 		if (vm->kvm == kvm)
 			return vm;
 
-	vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
-	if (!vm)
-		return NULL;
+	vm = new;
 	vm->kvm = kvm;
 	vm->id = ++last_id;
 	vm->freeze = KVM_VPMU_FREEZE_HYBRID;
@@ -102,11 +100,16 @@ static struct vpmu_vm *find_or_make_vm(struct kvm *kvm)
  */
 int vpmu_attach(struct kvm_vcpu *vcpu)
 {
+	/* Not under the lock: a memory cgroup that is full takes its time, and others wait. */
 	struct vpmu_vcpu *vv = kzalloc(sizeof(*vv), GFP_KERNEL_ACCOUNT);
+	struct vpmu_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
 	unsigned int i;
 
-	if (!vv)
+	if (!vv || !vm) {
+		kfree(vm);
+		kfree(vv);
 		return -ENOMEM;
+	}
 	vv->hot.vcpu = vcpu;
 	vv->hot.slack = S64_MAX;
 	for (i = 0; i < VPMU_MAX_COUNTERS; i++) {
@@ -117,16 +120,13 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 	vpmu_refresh(vv);
 
 	mutex_lock(&vpmu_vms_lock);
-	vv->vm = find_or_make_vm(vcpu->kvm);
-	if (!vv->vm) {
-		mutex_unlock(&vpmu_vms_lock);
-		kfree(vv);
-		return -ENOMEM;
-	}
+	vv->vm = find_or_add_vm(vcpu->kvm, vm);
 	list_add_tail(&vv->sibling, &vv->vm->vcpus);
 	vv->vm->nr++;
 	hash_add_rcu(vcpus, &vv->node, (unsigned long)vcpu);
 	mutex_unlock(&vpmu_vms_lock);
+	if (vv->vm != vm)
+		kfree(vm);
 	return 0;
 }
 

@@ -3,6 +3,10 @@
  * Guest counters that borrow physical ones of host perf's: the host gets back what it had, whatever
  * the guest does meanwhile, and no overflow makes the host wait.  TAP.
  *
+ *	borrow
+ *	borrow forever
+ *		a guest on the last CPU that does nothing else, until it is killed
+ *
  * The host's NMI watchdog is on.
  */
 #define _GNU_SOURCE
@@ -178,8 +182,22 @@ static void halts(void)
 	free_vm(&vm);
 }
 
-int main(void)
+static void borrow_forever(void)
 {
+	struct vm vm;
+
+	pin(0, sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	vm = make_vm(true);
+	count_on_all(&vm, pmu_of(&vm), 0, 0);
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = LOOPS });
+	for (;;)
+		run_until(&vm, KVM_EXIT_IO);
+}
+
+int main(int argc, __attribute__((unused)) char **argv)
+{
+	if (argc > 1)
+		borrow_forever();
 	pin(0, 0);
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	if (device < 0)
