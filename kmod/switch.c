@@ -716,7 +716,7 @@ static int choose(const struct vpmu_cpu *pc, const enum compat_loss *loses,
 
 static void lend(struct vpmu_cpu *pc, unsigned int slot)
 {
-	if (pc->lent & BIT(slot))
+	if (slot >= vpmu_hw->nr || (pc->lent & BIT(slot)))
 		return;
 	vpmu_hw->borrow(slot, &pc->saved[slot]);
 	pc->lent |= BIT(slot);
@@ -762,7 +762,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 			continue;
 		lend(pc, slot);
 		/* An event that needs two counters counts on neither while one of them is lent. */
-		lend(pc, compat_host_partner(hw_index(vpmu_hw, slot)));
+		lend(pc, hw_slot(vpmu_hw, compat_host_partner(hw_index(vpmu_hw, slot))));
 		vpmu_hw->write(slot, armed_value(vv, i, false));
 		vpmu_hw->start(slot, vv->guest.select[i], false);
 		pc->owner[slot] = i;
