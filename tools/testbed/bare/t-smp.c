@@ -140,6 +140,12 @@ static void loops_all(void *arg)
 			irq_disable();
 		}
 	} else {
+		/* Not before the bombardment: this may be the quicker one. Only user mode counts. */
+		while (arg && !ipis[cpu]) {
+			irq_enable();
+			cpu_relax();
+			irq_disable();
+		}
 		/* The last counter is the one that the stub switches off. */
 		measure_user(smp_loop, (void *)turns(cpu), NULL, ctl_msr(pmu.nr - 1),
 			     ev_select[(pmu.nr - 1) % NR_EV] | CTL_USR | CTL_EN, FLAGS_ON,
