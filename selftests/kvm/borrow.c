@@ -57,7 +57,7 @@ static int host_event(uint32_t type, uint64_t config)
 	return syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
 }
 
-/* The registers in which the host says what fixed counters count, and on AMD hosts, counter by counter */
+/* The registers in which the host says what fixed counters count, and on AMD hosts, what each one does */
 static unsigned int host_state(uint64_t *state)
 {
 	if (on_intel()) {
@@ -66,6 +66,10 @@ static unsigned int host_state(uint64_t *state)
 	}
 	for (unsigned int i = 0; i < NR_CORE; i++)
 		state[i] = host_read(CORE_SELECT0 + 2 * i);
+	/* What one that is off would count means nothing. */
+	for (unsigned int i = 0; i < NR_CORE; i++)
+		if (!(state[i] & EN))
+			state[i] = 0;
 	return NR_CORE;
 }
 
