@@ -91,8 +91,8 @@ static inline bool compat_is_protected(struct kvm_vcpu *vcpu)
 }
 
 /*
- * PEBS and LBRs aren't offered, however many of them KVM would.  Before KVM looks at what its own PMU
- * has (kvm_pmu_refresh()), which decides whether the guest gets LBRs.
+ * PEBS and LBRs aren't offered, however many of them KVM would.  Before KVM looks at what its
+ * own PMU has (kvm_pmu_refresh()), which decides whether the guest gets LBRs.
  */
 void compat_limit_capabilities(struct kvm_vcpu *vcpu);
 

@@ -38,8 +38,8 @@ enum guest_set {
 #define GUEST_SELECT_UNIT_MASK	0x0000ff00ULL
 
 /*
- * AMD family 17h and later: PMCxFFF, Merge, lets the counter before it count more than 15 a cycle; it
- * has no privilege levels (PPR for family 17h, "Large Increment per Cycle Events").
+ * AMD family 17h and later: PMCxFFF, Merge, lets the counter before it count more than 15 a
+ * cycle; it has no privilege levels (PPR for family 17h, "Large Increment per Cycle Events").
  */
 #define GUEST_EVENT_MERGE	0xf000000ffULL
 

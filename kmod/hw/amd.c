@@ -28,9 +28,9 @@ static unsigned int stride;
 static u64 global_mask;		/* 0 without PerfMonV2 */
 
 /*
- * Family 15h: linux arch/x86/events/amd/core.c, amd_get_event_constraints_f15h(); instructions,
- * micro-operations, branches and cycles go everywhere.  Later: an event that takes two counters, and
- * what its second one has.
+ * Family 15h: Linux arch/x86/events/amd/core.c, amd_get_event_constraints_f15h(); instructions,
+ * micro-operations, branches and cycles go everywhere.  Later: an event that takes two counters,
+ * and what its second one has.
  */
 static bool amd_pinned(u64 select)
 {
@@ -121,16 +121,18 @@ static void amd_give_back(unsigned int i, const struct hw_saved *saved)
  * VMRUN, and sets it after #VMEXIT.
  *
  * Both instructions are #UD without EFER.SVME.  KVM clears that bit on all CPUs when the host
- * shuts down (kvm_shutdown()), while vCPUs' threads run on; VMRUN faults then, too.
+ * shuts down, before it stops them; VMRUN faults then, too.
  */
 static bool amd_hold_nmis(u64 quiet)
 {
-	asm goto("1: clgi\n"
-		 _ASM_EXTABLE(1b, %l[no_svm])
-		 : : : "memory" : no_svm);
-	return true;
-no_svm:
-	return false;
+	bool held = false;
+
+	asm volatile("1: clgi\n"
+		     "movb $1, %0\n"
+		     "2:\n"
+		     _ASM_EXTABLE(1b, 2b)
+		     : "+qm" (held) : : "memory");
+	return held;
 }
 
 static void amd_release_nmis(void)

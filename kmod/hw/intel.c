@@ -314,8 +314,8 @@ static void intel_hold_again(void)
 }
 
 /*
- * An NMI between perf_guest_get_msrs() and the VM entry gives counters back, but the VMCS
- * still says that they don't count in host mode, and the VM exit loads that.
+ * An NMI between host perf's answer to KVM and the VM entry gives counters back, but what was
+ * answered still says that they don't count in host mode, and the VM exit loads that.
  */
 static void intel_returned(u64 mask)
 {

@@ -13,7 +13,7 @@ create=svm_vcpu_create
 
 relay "$BUILD/kvm/creation"
 for symbol in $create kvm_create_lapic kvm_mmu_create; do
-	insmod "$modules/fail.ko" symbol=$symbol || exit
+	insmod "$modules/fail.ko" symbol="$symbol" || exit
 	relay "$BUILD/kvm/creation" fails 12
 	rmmod fail
 	is "$symbol failed: VMs that the tool lists" "$("$BUILD/vpmu/vpmu" list | tail -n +2 | wc -l)" 0

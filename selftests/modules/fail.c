@@ -4,9 +4,7 @@
  * injection; a kprobe that leaves the function does the same (kernel/fail_function.c).
  */
 #include <linux/kprobes.h>
-#include <linux/linkage.h>
 #include <linux/module.h>
-#include <linux/objtool.h>
 
 static char *symbol;
 module_param(symbol, charp, 0444);
@@ -17,14 +15,10 @@ module_param(error, int, 0444);
 MODULE_PARM_DESC(error, "what it returns (default: -ENOMEM)");
 
 /* In the function's place; a kprobe can't take the return address from the stack. */
-void just_return(void);
-asm(".pushsection .text\n"
-    "just_return:\n"
-    ANNOTATE_NOENDBR "\n"
-    ASM_RET "\n"
-    ".type just_return, @function\n"
-    ".size just_return, .-just_return\n"
-    ".popsection\n");
+static noinline notrace void just_return(void)
+{
+	barrier();
+}
 
 static int notrace leave(struct kprobe *probe, struct pt_regs *regs)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lets KVM take each VM for a protected one (SEV-ES, TDX), which the emulated hosts don't have, when
- * a vCPU is created.
+ * Lets KVM take each VM for a protected one (SEV-ES, TDX), which the emulated hosts don't have,
+ * when a vCPU is created.
  */
 #include <linux/kprobes.h>
 #include <linux/kvm_host.h>
