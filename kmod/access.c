@@ -67,25 +67,17 @@ static unsigned int clamp_index(unsigned int i)
 	return array_index_nospec(i, VPMU_MAX_COUNTERS);
 }
 
-static struct guest_reg decode(struct vpmu_vcpu *vv, u32 msr)
+static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 {
 	struct guest_reg reg = guest_decode(&vv->guest, msr);
 
-	reg.index = clamp_index(reg.index);
-	return reg;
-}
-
-static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
-{
-	struct guest_reg reg = decode(vv, msr);
-
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
-		*data = vv->guest.select[reg.index];
+		*data = vv->guest.select[clamp_index(reg.index)];
 		return 0;
 	case GUEST_REG_COUNTER:
 	case GUEST_REG_COUNTER_LOW:
-		*data = read_counter(vv, reg.index);
+		*data = read_counter(vv, clamp_index(reg.index));
 		return 0;
 	case GUEST_REG_FIXED_CONTROL:
 		*data = vv->guest.fixed_control;
@@ -199,7 +191,7 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
 	struct guest_pmu *guest = &vv->guest;
-	struct guest_reg reg = decode(vv, msr->index);
+	struct guest_reg reg = guest_decode(guest, msr->index);
 	bool host_initiated = msr->host_initiated;
 	u64 data = msr->data;
 
@@ -209,7 +201,7 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 		return 1;
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
-		write_select(vv, reg.index, guest->ops->select_bits(data), !host_initiated);
+		write_select(vv, clamp_index(reg.index), guest->ops->select_bits(data), !host_initiated);
 		return 0;
 	case GUEST_REG_COUNTER_LOW:
 		/* Userspace restores whole counters by this, too. */
@@ -217,7 +209,7 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 			data = (s64)(s32)data;
 		fallthrough;
 	case GUEST_REG_COUNTER:
-		write_counter(vv, reg.index, data, !host_initiated);
+		write_counter(vv, clamp_index(reg.index), data, !host_initiated);
 		return 0;
 	case GUEST_REG_FIXED_CONTROL:
 		write_fixed_control(vv, data, !host_initiated);

@@ -101,8 +101,6 @@ static bool decide(void)
 /**
  * vpmu_wanted() - is a PMU of ours wanted for a vCPU that is being created?
  * @kvm: its VM
- *
- * Runs in the handler of ftrace and doesn't sleep.
  */
 bool vpmu_wanted(struct kvm *kvm)
 {
@@ -117,7 +115,7 @@ bool vpmu_wanted(struct kvm *kvm)
 		return wanted;
 
 	wanted = decide();
-	new = kmalloc(sizeof(*new), GFP_ATOMIC | __GFP_ACCOUNT | __GFP_NOWARN);
+	new = kmalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
 	if (!new)
 		return false;
 	spin_lock(&decisions_lock);

@@ -13,6 +13,7 @@
 #include <uapi/linux/kvm_vpmu.h>
 
 #include "compat/compat.h"
+#include "compat/cpu.h"
 #include "vpmu.h"
 #include "trace.h"
 
@@ -60,14 +61,10 @@ int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
 	       (c->filter & BIT(level));
 }
 
-static bool is_free(const struct vpmu_cpu *pc, int slot)
+static __always_inline bool is_free(const struct vpmu_cpu *pc, int slot)
 {
-	/*
-	 * Host perf has registered an event before it writes the event's registers, and on
-	 * Intel's CPUs it writes fixed counters' common one only when it has all events.
-	 */
 	return pc->owner[slot] == VPMU_NO_SLOT && !(pc->kept & BIT(slot)) &&
-	       !compat_host_has(hw_index(vpmu_hw, slot)) && !vpmu_hw->in_use(slot);
+	       !vpmu_hw->in_use(slot);
 }
 
 static bool fits(int slot, const struct vpmu_counter *c)
@@ -82,7 +79,7 @@ static bool fits(int slot, const struct vpmu_counter *c)
  * start at the top to stay out of its way, and on a fixed counter if there is one for it.
  * One that is pinned has one place only.
  */
-static int find_slot(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
+static __always_inline int find_slot(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 {
 	int slot;
 
@@ -268,7 +265,7 @@ static void update_hot(struct vpmu_vcpu *vv)
 }
 
 /* Before a counter is started */
-static void prepare(struct vpmu_cpu *pc)
+static __always_inline void prepare(struct vpmu_cpu *pc)
 {
 	if (pc->prepared)
 		return;
@@ -277,7 +274,7 @@ static void prepare(struct vpmu_cpu *pc)
 }
 
 /* Put counter @i on physical counter @slot, which is free, and let it run. */
-static void place(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating)
+static __always_inline void place(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
@@ -325,13 +322,13 @@ static bool lendable(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 	return false;
 }
 
-static int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c);
+static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c);
 
 /*
  * The one physical counter for @for_c, which is pinned, is another guest counter's, which isn't:
  * let that one go elsewhere.  Return the physical counter, or VPMU_NO_SLOT.
  */
-static int make_room_for_pinned(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
+static noinline int make_room_for_pinned(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	int slot = for_c->index, i = pc->owner[slot], other;
@@ -359,7 +356,7 @@ static int make_room_for_pinned(struct vpmu_vcpu *vv, const struct vpmu_counter 
  * guest mode can't count what KVM does in between, so let a counter borrow
  * that needn't; or one that can, if @for_c can't.  Return its former slot, or VPMU_NO_SLOT.
  */
-static int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
+static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
 {
 	const struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	bool can_borrow = lendable(pc, for_c);
@@ -430,7 +427,7 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	 * Another ioctl than KVM_RUN may be one of several that save the vCPU: nothing may
 	 * change between them, nor an overflow's interrupt come behind the one that saves it.
 	 */
-	if (c->in_host && !vv->running)
+	if (unlikely(!vv->running) && c->in_host)
 		return;
 	c->overflowed = false;
 	c->since = rdtsc();
@@ -695,6 +692,12 @@ static u64 quiet_slots(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
 	return quiet;
 }
 
+/* Nobody has to be told what is quiet where all NMIs are held. */
+static bool hold_nmis(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
+{
+	return vpmu_hw->hold_nmis(vpmu_hw->hold_again ? quiet_slots(pc, vv) : 0);
+}
+
 /*
  * The counter for @c that host perf loses least by lending; @loses tells for each.
  * VPMU_NO_SLOT: as far as they fit, other counters of the guest have them all.
@@ -743,7 +746,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 	pc->lent_since = rdtsc();
 	pc->lending = 0;
 	pc->was_lent = 0;
-	if (!vpmu_hw->hold_nmis(quiet_slots(pc, vv))) {
+	if (!hold_nmis(pc, vv)) {
 		pmi_kick();
 		return;
 	}
@@ -793,7 +796,7 @@ void switch_give_back(struct vpmu_vcpu *vv)
 
 	lockdep_assert_irqs_disabled();
 	/* One that comes now gives them back, too, before anybody else sees them. */
-	for (tries = 0; !vpmu_hw->hold_nmis(quiet_slots(pc, vv)) && tries < wait; tries++)
+	for (tries = 0; !hold_nmis(pc, vv) && tries < wait; tries++)
 		cpu_relax();
 	pc->busy = true;
 	barrier();

@@ -78,8 +78,8 @@ struct vpmu_vm {
 struct vpmu_counter {
 	struct vpmu_count count;
 	int slot;
-	int last;
-	unsigned int index;
+	s8 last;
+	u8 index;
 	bool pinned;
 	u64 select;
 	u32 freeze;

@@ -410,9 +410,18 @@ bool compat_file_is_vm(struct file *file)
 	return static_call(file_is_vm)(file);
 }
 
+/*
+ * The event that runs there.  Linux before 7.0 forgets one that is stopped, later ones keep it in
+ * the table until its counter is wanted for another one.
+ */
 static struct perf_event *host_event(unsigned int slot)
 {
-	return host_events ? this_cpu_ptr(host_events)->by_slot[slot] : NULL;
+	const struct host_events *events;
+
+	if (!host_events)
+		return NULL;
+	events = this_cpu_ptr(host_events);
+	return test_bit(slot, events->active) ? events->by_slot[slot] : NULL;
 }
 
 static enum compat_loss loses(const struct perf_event *event)
@@ -450,9 +459,9 @@ static struct perf_event *event_of(unsigned int slot)
 	return host_event(slot) ?: host_event(compat_host_partner(slot));
 }
 
-bool compat_host_has(unsigned int slot)
+bool compat_host_has(unsigned int index)
 {
-	return event_of(slot);
+	return event_of(index);
 }
 
 enum compat_loss compat_host_event_loses(unsigned int slot)

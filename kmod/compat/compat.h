@@ -157,9 +157,6 @@ enum compat_loss {
 
 enum compat_loss compat_host_event_loses(unsigned int slot);
 
-/* Does host perf run an event there? */
-bool compat_host_has(unsigned int slot);
-
 /* Does host event @event need the next counter, too (AMD)? */
 bool compat_host_pair(const struct perf_event *event);
 

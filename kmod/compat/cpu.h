@@ -28,6 +28,9 @@ struct compat_counters compat_perf_counters(void);
 unsigned long *compat_only_in_guest(void);
 unsigned long *compat_only_in_host(void);
 
+/* Does host perf run an event on the counter of this CPU that it knows by @index? */
+bool compat_host_has(unsigned int index);
+
 /* Intel: the local APIC masks the PMU's entry when it delivers it; unmask it, as host perf does. */
 void compat_enable_pmi(void);
 

@@ -56,7 +56,7 @@ static bool notrace may_attach(void *arg, unsigned long second)
 	struct kvm_vcpu *vcpu = arg;
 
 	return READ_ONCE(ready) && vcpu->kvm->arch.enable_pmu &&
-	       vpmu_wanted(vcpu->kvm) && try_module_get(THIS_MODULE);
+	       try_module_get(THIS_MODULE);
 }
 
 static bool notrace vm_ends(void *kvm, unsigned long unused)
@@ -65,10 +65,13 @@ static bool notrace vm_ends(void *kvm, unsigned long unused)
 	return false;
 }
 
+/* Return: 0, or why the vCPU keeps KVM's PMU. */
 static int attach(struct kvm_vcpu *vcpu)
 {
 	int err;
 
+	if (!vpmu_wanted(vcpu->kvm))
+		return -EPERM;
 	if (compat_is_protected(vcpu)) {
 		pr_info_once("guests whose state is encrypted (SEV-ES, TDX) keep KVM's PMU\n");
 		return -EOPNOTSUPP;

@@ -141,8 +141,10 @@ static u64 field_for(u64 select)
 
 static bool intel_in_use(unsigned int i)
 {
+	/* Host perf writes the register that they share only when it has all of its events. */
 	if (is_fixed(i))
-		return fixed_field(i) & (FIXED_OS | FIXED_USR);
+		return compat_host_has(hw_index(&intel_ops, i)) ||
+		       (fixed_field(i) & (FIXED_OS | FIXED_USR));
 	return hw_rdmsr(MSR_P6_EVNTSEL0 + i) & ARCH_PERFMON_EVENTSEL_ENABLE;
 }
 

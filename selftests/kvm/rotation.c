@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Host events that take turns on the physical counters (multiplexing), groups of them at a time, beside
+ * a guest that counts cycles: none of the host's gets a count of the guest's, and the guest's
+ * instructions are exact.  TAP.
+ *
+ * No NMI watchdog: a fixed counter is to be free now and then.
+ */
+#define _GNU_SOURCE
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "guests.h"
+#include "pin.h"
+
+#define LOOPS	20000
+#define GROUPS	2
+#define EVENTS	5
+/* Far more than anything counts in so short a time, and far less than what a counter starts from */
+#define GARBAGE	(1ull << 36)
+
+struct reading {
+	uint64_t value, enabled, running;
+};
+
+static int host_event(uint64_t config, int group)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = config,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+	};
+	int fd = syscall(SYS_perf_event_open, &attr, -1, 0, group, 0);
+
+	if (fd < 0)
+		err(1, "perf_event_open");
+	return fd;
+}
+
+int main(void)
+{
+	static const uint64_t leaders[GROUPS] = {
+		PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS,
+	};
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	unsigned int rounds, wrong = 0;
+	int events[GROUPS][EVENTS];
+	uint64_t value = 0;
+	time_t end;
+
+	pin(0, 0);
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = LOOPS });
+	put_counter(&vm, pmu, 0, CYCLES | OS | EN, 0);
+	put_counter(&vm, pmu, 1, CYCLES | OS | EN, 0);
+	put_counter(&vm, pmu, 2, INSTRUCTIONS | OS | EN, 0);
+	for (unsigned int g = 0; g < GROUPS; g++)
+		for (unsigned int i = 0; i < EVENTS; i++)
+			events[g][i] = host_event(i ? PERF_COUNT_HW_BRANCH_INSTRUCTIONS : leaders[g],
+						  i ? events[g][0] : -1);
+	end = time(NULL) + 2;
+	for (rounds = 0; time(NULL) < end; rounds++) {
+		run_until(&vm, KVM_EXIT_IO);
+		value += loop_counts(INSTRUCTIONS, LOOPS, !rounds);
+		wrong += counter(&vm, pmu, 2) != value;
+	}
+	is(wrong, 0, "the guest's instructions: rounds that are wrong");
+	for (unsigned int g = 0; g < GROUPS; g++) {
+		for (unsigned int i = 0; i < EVENTS; i++) {
+			struct reading r;
+
+			if (read(events[g][i], &r, sizeof(r)) != sizeof(r))
+				err(1, "read of an event");
+			check(r.running && r.value < GARBAGE, "group %u, event %u: %llu", g, i,
+			      (unsigned long long)r.value);
+			close(events[g][i]);
+		}
+	}
+	free_vm(&vm);
+	return finish();
+}
