@@ -48,6 +48,11 @@ static inline const char *compat_kvm_module(void)
 	return compat_on_intel() ? "kvm_intel" : "kvm_amd";
 }
 
+/* The function of kvm_amd that completes INT1, which earlier ones leave to the CPU */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+#define COMPAT_SVM_INT1	"icebp_interception"
+#endif
+
 /* The function of kvm_intel by which a nested guest is left, wherever that is decided */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define COMPAT_NESTED_VMX_VMEXIT	"nested_vmx_vmexit"

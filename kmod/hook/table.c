@@ -239,6 +239,20 @@ static bool notrace nested_guest_enters(void *vcpu, unsigned long second)
 	return level_changes(vcpu, second);
 }
 
+#ifdef COMPAT_SVM_INT1
+/* KVM completes INT1, an instruction and a branch, and tells of neither. */
+static bool notrace guest_int1(void *vcpu, unsigned long unused)
+{
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
+
+	if (vv) {
+		emul_event(vv, VPMU_INSTRUCTION);
+		emul_event(vv, VPMU_BRANCH);
+	}
+	return false;
+}
+#endif
+
 /*
  * A throttled event, say, is stopped without PERF_EF_UPDATE: its count so far
  * stays in the counter, where perf expects it later.  This may be in an NMI.
@@ -344,6 +358,13 @@ struct hook vpmu_hooks[] = {
 		.symbol = "kvm_vcpu_reset",
 		.when = level_changes,
 	},
+#ifdef COMPAT_SVM_INT1
+	{
+		.symbol = COMPAT_SVM_INT1,
+		.when = guest_int1,
+		.without = "the guest's INT1 isn't counted",
+	},
+#endif
 #ifdef COMPAT_NMI_WAITS
 	REDIRECT(kvm_pmu_deliver_pmi),
 #endif
