@@ -34,8 +34,8 @@ static void pmu_init_intel(void)
 	pmu.intel = cpuid(10, 0).a & 0xff;
 	pmu.nr = cpuid(10, 0).a >> 8 & 0xff;
 	pmu.nr_fixed = cpuid(10, 0).d & 0x1f;
-	/* Golden Cove */
-	pmu.width = model == 0x55 ? 0 : 6;
+	/* Golden Cove, if it has the fixed counter of slots: guests' don't */
+	pmu.width = pmu.nr_fixed > 3 ? 6 : 0;
 	pmu.v2 = true;
 	/* BR_INST_RETIRED.CONDITIONAL of Skylake, .COND of Sapphire Rapids. */
 	pmu.ev_cond = model == 0x55 ? 0x1c4 : 0x11c4;
