@@ -705,7 +705,7 @@ static bool hold_nmis(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
 static int choose(const struct vpmu_cpu *pc, const enum compat_loss *loses,
 		  const struct vpmu_counter *c)
 {
-	unsigned int least = UINT_MAX;
+	unsigned int least = COMPAT_CANT_LEND;
 	int slot, best = VPMU_NO_SLOT;
 
 	for (slot = 0; slot < vpmu_hw->nr; slot++) {
@@ -717,13 +717,21 @@ static int choose(const struct vpmu_cpu *pc, const enum compat_loss *loses,
 	return best;
 }
 
-static void lend(struct vpmu_cpu *pc, unsigned int slot)
+static __always_inline void lend(struct vpmu_cpu *pc, unsigned int slot)
 {
-	if (slot >= vpmu_hw->nr || (pc->lent & BIT(slot)))
+	if (pc->lent & BIT(slot))
 		return;
 	vpmu_hw->borrow(slot, &pc->saved[slot]);
 	pc->lent |= BIT(slot);
-	pc->was_lent |= BIT(slot);
+}
+
+/* A host event that needs two counters counts on neither while one of them is lent. */
+static noinline void lend_partner(struct vpmu_cpu *pc, unsigned int slot, unsigned long pairs)
+{
+	if (pairs & BIT(slot))
+		lend(pc, slot + 1);
+	else if (slot && (pairs & BIT(slot - 1)))
+		lend(pc, slot - 1);
 }
 
 /*
@@ -739,6 +747,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	enum compat_loss loses[VPMU_MAX_COUNTERS];
+	unsigned long pairs;
 	unsigned int i;
 	int slot;
 
@@ -753,8 +762,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 	pc->busy = true;
 	barrier();
 	prepare(pc);
-	for (slot = 0; slot < vpmu_hw->nr; slot++)
-		loses[slot] = compat_host_event_loses(hw_index(vpmu_hw, slot));
+	pairs = compat_host_losses(loses, vpmu_hw->general, vpmu_hw->nr);
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
@@ -764,8 +772,8 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		if (slot == VPMU_NO_SLOT)
 			continue;
 		lend(pc, slot);
-		/* An event that needs two counters counts on neither while one of them is lent. */
-		lend(pc, hw_slot(vpmu_hw, compat_host_partner(hw_index(vpmu_hw, slot))));
+		if (unlikely(pairs))
+			lend_partner(pc, slot, pairs);
 		vpmu_hw->write(slot, armed_value(vv, i, false));
 		vpmu_hw->start(slot, vv->guest.select[i], false);
 		pc->owner[slot] = i;
@@ -774,6 +782,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		vv->stats.borrowed++;
 		vv->stats.gaps += c->in_host;
 	}
+	pc->was_lent = pc->lent;
 	vv->hot.told = false;
 	pc->lending = rdtsc() - pc->lent_since;
 	barrier();
@@ -807,7 +816,10 @@ void switch_give_back(struct vpmu_vcpu *vv)
 		int i = pc->owner[slot];
 		struct vpmu_counter *c;
 
-		if (i == VPMU_NO_SLOT || !vv->counter[i].borrows)
+		if (!(pc->was_lent & BIT(slot)))
+			continue;
+		compat_host_event_paused(hw_index(vpmu_hw, slot), ticks, in_host);
+		if (i == VPMU_NO_SLOT)
 			continue;
 		c = &vv->counter[i];
 		sync_with(vv, i, pc->seen[slot], take_overflowed(c));
@@ -816,8 +828,6 @@ void switch_give_back(struct vpmu_vcpu *vv)
 		c->slot = VPMU_NO_SLOT;
 		vv->placed--;
 	}
-	for_each_set_bit(slot, &pc->was_lent, vpmu_hw->nr)
-		compat_host_event_paused(hw_index(vpmu_hw, slot), ticks, in_host);
 	if (vpmu_hw->returned)
 		vpmu_hw->returned(pc->was_lent);
 	vv->hot.told = false;

@@ -428,6 +428,8 @@ static enum compat_loss loses(const struct perf_event *event)
 {
 	bool host = !event->attr.exclude_host, guest = !event->attr.exclude_guest;
 
+	if (compat_on_intel() && event->attr.precise_ip)
+		return COMPAT_CANT_LEND;
 	if (host == guest)
 		return COMPAT_LOSES_BOTH;
 	if (guest)
@@ -443,32 +445,30 @@ bool compat_host_pair(const struct perf_event *event)
 	       (event->hw.config & AMD64_EVENTSEL_EVENT) == 0x003;
 }
 
-unsigned int compat_host_partner(unsigned int slot)
-{
-	const struct perf_event *event = host_event(slot);
-
-	if (event)
-		return compat_host_pair(event) ? slot + 1 : slot;
-	event = slot ? host_event(slot - 1) : NULL;
-	return event && compat_host_pair(event) ? slot - 1 : slot;
-}
-
-/* The event that counter @slot works for: its own, or its neighbour's */
-static struct perf_event *event_of(unsigned int slot)
-{
-	return host_event(slot) ?: host_event(compat_host_partner(slot));
-}
-
 bool compat_host_has(unsigned int index)
 {
-	return event_of(index);
+	return host_event(index);
 }
 
-enum compat_loss compat_host_event_loses(unsigned int slot)
+unsigned long compat_host_losses(enum compat_loss *losses, unsigned int general, unsigned int nr)
 {
-	const struct perf_event *event = event_of(slot);
+	unsigned long pairs = 0;
+	unsigned int slot;
 
-	return event ? loses(event) : COMPAT_LOSES_NOTHING;
+	for (slot = 0; slot < nr; slot++) {
+		const struct perf_event *event;
+
+		event = host_event(slot < general ? slot : INTEL_PMC_IDX_FIXED + slot - general);
+		if (event) {
+			losses[slot] = loses(event);
+			if (compat_host_pair(event))
+				pairs |= BIT(slot);
+		} else {
+			losses[slot] = slot && (pairs & BIT(slot - 1)) ? losses[slot - 1] :
+				       COMPAT_LOSES_NOTHING;
+		}
+	}
+	return pairs;
 }
 
 /*
@@ -489,6 +489,7 @@ void compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host)
 		break;
 	case COMPAT_LOSES_BOTH:
 	case COMPAT_LOSES_GUEST:
+	case COMPAT_CANT_LEND:
 		break;
 	}
 	event->total_time_running -= mul_u64_u32_div(ticks, NSEC_PER_MSEC, tsc_khz);

@@ -158,15 +158,22 @@ enum compat_loss {
 	COMPAT_LOSES_HOST,	/* what KVM does in between, right before and after the stay */
 	COMPAT_LOSES_BOTH,	/* that and the stay */
 	COMPAT_LOSES_GUEST,	/* all that it is for */
+	/*
+	 * It samples by PEBS: perf_guest_get_msrs() stops its counter in guest mode, whoever has it,
+	 * and an overflow there would write a record.
+	 */
+	COMPAT_CANT_LEND,
 };
 
-enum compat_loss compat_host_event_loses(unsigned int slot);
+/*
+ * That of each counter, of which the first @general are general ones, in @losses.
+ *
+ * Return: a mask of the counters whose event needs the next one, too (compat_host_pair()).
+ */
+unsigned long compat_host_losses(enum compat_loss *losses, unsigned int general, unsigned int nr);
 
 /* Does host event @event need the next counter, too (AMD)? */
 bool compat_host_pair(const struct perf_event *event);
-
-/* The other counter of the host event there that has two; else @slot itself */
-unsigned int compat_host_partner(unsigned int slot);
 
 /*
  * That event has lent it for @ticks of the TSC, at least @in_host of them in host

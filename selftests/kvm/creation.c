@@ -203,6 +203,8 @@ int main(int argc, char **argv)
 		for (unsigned int i = 0; i < 20; i++) {
 			int vm = create_vm(kvm);
 
+			/* So that vCPUs get a local APIC on Linux 6.1, too */
+			IOCTL(vm, KVM_CREATE_IRQCHIP, NULL);
 			refused(vm, 0, atoi(argv[2]), "a creation that fails");
 			refused(vm, 1, atoi(argv[2]), "another vCPU of this VM");
 			close(vm);
