@@ -135,7 +135,8 @@ static void anywhere(void)
 
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &t, NULL);
-	while (exits < 10) {
+	/* A quick machine is through its exits before there were many signals. */
+	while (exits < 10 || (*word_at(&vm, SMIS) < 20 && exits < 1000)) {
 		if (!ioctl(vm.vcpu, KVM_RUN, NULL))
 			exits++;
 		else if (errno == EINTR)
@@ -150,7 +151,7 @@ static void anywhere(void)
 	check(smis >= 10, "at any instruction: SMIs");
 	for (unsigned int i = 0; i < 4; i++)
 		is(counter(&vm, pmu, i), loop_counts(events[i], LONG_N, true) +
-		   9 * loop_counts(events[i], LONG_N, false) + smis * per_smi[i],
+		   (exits - 1) * loop_counts(events[i], LONG_N, false) + smis * per_smi[i],
 		   "at any instruction: %s", names[i]);
 	free_vm(&vm);
 }
