@@ -201,7 +201,8 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 		return 1;
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
-		write_select(vv, clamp_index(reg.index), guest->ops->select_bits(data), !host_initiated);
+		write_select(vv, clamp_index(reg.index), guest->ops->select_bits(data),
+			     !host_initiated);
 		return 0;
 	case GUEST_REG_COUNTER_LOW:
 		/* Userspace restores whole counters by this, too. */

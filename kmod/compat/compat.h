@@ -159,8 +159,8 @@ enum compat_loss {
 	COMPAT_LOSES_BOTH,	/* that and the stay */
 	COMPAT_LOSES_GUEST,	/* all that it is for */
 	/*
-	 * It samples by PEBS: perf_guest_get_msrs() stops its counter in guest mode, whoever has it,
-	 * and an overflow there would write a record.
+	 * It samples by PEBS: perf_guest_get_msrs() stops its counter in guest mode, whoever has
+	 * it, and an overflow there would write a record.
 	 */
 	COMPAT_CANT_LEND,
 };
