@@ -50,7 +50,7 @@ struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
  */
 void vpmu_refresh(struct vpmu_vcpu *vv)
 {
-	struct guest_config config = compat_guest_config(vv->hot.vcpu);
+	struct guest_config config = compat_guest_config(vv->hot.vcpu, &vv->leaf);
 	unsigned long flags;
 	unsigned int i;
 

@@ -29,6 +29,7 @@
 #include <linux/percpu.h>
 #include <asm/ibt.h>
 
+#include "compat/compat.h"
 #include "count.h"
 #include "guest/guest.h"
 #include "hw/hw.h"
@@ -126,6 +127,7 @@ struct vpmu_hot {
  * @vm: its VM
  * @sibling: in the VM's list
  * @node: in the table of all (vcpu.c)
+ * @leaf: Intel: what compat_guest_config() keeps of its CPUID
  * @denied: mask of counters that KVM_SET_PMU_EVENT_FILTER keeps still
  * @freeze: the freeze mode that counters were started in
  * @counter: where its counters run
@@ -149,6 +151,7 @@ struct vpmu_vcpu {
 	struct vpmu_vm *vm;
 	struct list_head sibling;
 	struct hlist_node node;
+	struct compat_leaf leaf;
 	u64 denied;
 	u32 freeze;
 	struct vpmu_counter counter[VPMU_MAX_COUNTERS];

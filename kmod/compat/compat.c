@@ -353,14 +353,36 @@ MODULE_PARM_DESC(intel_version,
 #define FIXED_COUNTERS	GENMASK(4, 0)
 #define NO_ANY_THREAD	BIT(15)
 
-/* Let the guest's leaf 0AH say @version, where it has said another one. */
-static void change_version(struct kvm_cpuid_entry2 *entry, u32 version)
+static bool other_version(void)
 {
-	entry->eax = (entry->eax & ~VERSION) | version;
+	return intel_version >= 2 && intel_version <= 5;
+}
+
+/* Let @vcpu's leaf 0AH say the version that the parameter asks for, where it has said another. */
+void compat_show_version(struct kvm_vcpu *vcpu, struct compat_leaf *own)
+{
+	struct kvm_cpuid_entry2 *entry = find_cpuid(vcpu, 0xa);
+
+	if (!other_version() || own->eax || !entry || !(entry->eax & VERSION))
+		return;
+	*own = (struct compat_leaf){ .eax = entry->eax, .ecx = entry->ecx, .edx = entry->edx };
+	entry->eax = (entry->eax & ~VERSION) | intel_version;
 	/* From version 5 on there is a mask of fixed counters, too. */
-	entry->ecx = version >= 5 ? BIT(entry->edx & FIXED_COUNTERS) - 1 : 0;
-	if (version >= 5)
+	entry->ecx = intel_version >= 5 ? BIT(entry->edx & FIXED_COUNTERS) - 1 : 0;
+	if (intel_version >= 5)
 		entry->edx |= NO_ANY_THREAD;
+}
+
+void compat_hide_version(struct kvm_vcpu *vcpu, struct compat_leaf *own)
+{
+	struct kvm_cpuid_entry2 *entry = find_cpuid(vcpu, 0xa);
+
+	if (own->eax && entry) {
+		entry->eax = own->eax;
+		entry->ecx = own->ecx;
+		entry->edx = own->edx;
+	}
+	own->eax = 0;
 }
 
 void compat_limit_capabilities(struct kvm_vcpu *vcpu)
@@ -369,15 +391,14 @@ void compat_limit_capabilities(struct kvm_vcpu *vcpu)
 		vcpu->arch.perf_capabilities &= PERF_CAP_FULL_WIDTH;
 }
 
-static struct guest_config intel_config(struct kvm_vcpu *vcpu)
+static struct guest_config intel_config(struct kvm_vcpu *vcpu, struct compat_leaf *own)
 {
 	struct kvm_cpuid_entry2 *entry = find_cpuid(vcpu, 0xa);
 	struct guest_config config = { };
 
 	if (!entry || !(entry->eax & VERSION))
 		return config;
-	if (intel_version >= 2 && intel_version <= 5)
-		change_version(entry, intel_version);
+	compat_show_version(vcpu, own);
 	config.set = GUEST_INTEL;
 	config.version = entry->eax & VERSION;
 	config.general = entry->eax >> 8 & 0xff;
@@ -392,12 +413,12 @@ static struct guest_config intel_config(struct kvm_vcpu *vcpu)
 	return config;
 }
 
-struct guest_config compat_guest_config(struct kvm_vcpu *vcpu)
+struct guest_config compat_guest_config(struct kvm_vcpu *vcpu, struct compat_leaf *own)
 {
 	/* KVM's own verdict covers its module parameter and KVM_PMU_CAP_DISABLE. */
 	if (!vcpu->arch.pmu.version)
 		return (struct guest_config){ };
-	return compat_on_intel() ? intel_config(vcpu) : amd_config(vcpu);
+	return compat_on_intel() ? intel_config(vcpu, own) : amd_config(vcpu);
 }
 
 void compat_deliver_pmi(struct kvm_vcpu *vcpu)

@@ -120,8 +120,27 @@ static inline bool compat_running(const struct kvm_vcpu *vcpu, bool seen)
 }
 #endif
 
-/* The PMU that the guest's CPUID offers. */
-struct guest_config compat_guest_config(struct kvm_vcpu *vcpu);
+/**
+ * struct compat_leaf - leaf 0AH of a vCPU's CPUID as userspace has set it
+ * @eax: EAX; 0 while KVM has that leaf, too, unchanged
+ * @ecx: ECX
+ * @edx: EDX
+ */
+struct compat_leaf {
+	u32 eax;
+	u32 ecx;
+	u32 edx;
+};
+
+/* The PMU that the guest's CPUID offers; the version that it shows may be changed for that. */
+struct guest_config compat_guest_config(struct kvm_vcpu *vcpu, struct compat_leaf *own);
+
+/*
+ * Userspace finds what it has set: once a vCPU has run, KVM takes only the same CPUID again
+ * (kvm_cpuid_check_equal()).  @own: what compat_guest_config() has kept.
+ */
+void compat_hide_version(struct kvm_vcpu *vcpu, struct compat_leaf *own);
+void compat_show_version(struct kvm_vcpu *vcpu, struct compat_leaf *own);
 
 /* Does the VM have one (KVM_SET_PMU_EVENT_FILTER)? */
 static inline bool compat_event_filter(const struct kvm_vcpu *vcpu)
@@ -197,6 +216,8 @@ bool compat_host_counters_left(unsigned long mask);
 /* Prototypes of hooked functions, for static calls to them. */
 void compat_proto_init(struct kvm_vcpu *vcpu);
 int compat_proto_create(struct kvm_vcpu *vcpu);
+/* The ioctls for CPUID differ in the types of what the pointers point to. */
+int compat_proto_cpuid(struct kvm_vcpu *vcpu, void *cpuid, void __user *entries);
 /* The second argument is a bool up to early 6.12, and a mask later. */
 fastpath_t compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 void compat_proto_load(struct kvm_vcpu *vcpu, int cpu);

@@ -114,6 +114,33 @@ static void vpmu_kvm_pmu_refresh(struct kvm_vcpu *vcpu)
 	vpmu_refresh(vpmu_find(vcpu));
 }
 
+/* Is another version of the PMU in its CPUID than userspace has set? */
+static bool notrace has_other_version(void *vcpu, unsigned long second)
+{
+	struct vpmu_vcpu *vv = vpmu_find(vcpu);
+
+	return vv && vv->leaf.eax;
+}
+
+/* The ioctls by which userspace sets and gets a vCPU's CPUID, one at a time */
+#define CPUID_IOCTL(function)							\
+	ORIGINAL(function, compat_proto_cpuid);					\
+	static int vpmu_##function(struct kvm_vcpu *vcpu, void *cpuid,		\
+				   void __user *entries)			\
+	{									\
+		struct vpmu_vcpu *vv = vpmu_find(vcpu);				\
+		int err;							\
+										\
+		compat_hide_version(vcpu, &vv->leaf);				\
+		err = static_call(original_##function)(vcpu, cpuid, entries);	\
+		compat_show_version(vcpu, &vv->leaf);				\
+		return err;							\
+	}
+
+CPUID_IOCTL(kvm_vcpu_ioctl_set_cpuid)
+CPUID_IOCTL(kvm_vcpu_ioctl_set_cpuid2)
+CPUID_IOCTL(kvm_vcpu_ioctl_get_cpuid2)
+
 #ifdef COMPAT_NMI_WAITS
 ORIGINAL(kvm_pmu_deliver_pmi, compat_proto_init);
 static void vpmu_kvm_pmu_deliver_pmi(struct kvm_vcpu *vcpu)
@@ -268,13 +295,15 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 	return false;
 }
 
-#define REDIRECT(function)						\
+#define REDIRECT_WHEN(function, condition)				\
 	{								\
 		.symbol = #function,					\
 		.handler = vpmu_##function,				\
-		.when = is_ours,					\
+		.when = condition,					\
 		.bind = bind_##function,				\
 	}
+
+#define REDIRECT(function)	REDIRECT_WHEN(function, is_ours)
 
 #define STUB(function)							\
 	{								\
@@ -372,14 +401,12 @@ struct hook vpmu_hooks[] = {
 		.symbol = "kvm_arch_destroy_vm",
 		.when = vm_ends,
 	},
+	REDIRECT_WHEN(kvm_vcpu_ioctl_set_cpuid, has_other_version),
+	REDIRECT_WHEN(kvm_vcpu_ioctl_set_cpuid2, has_other_version),
+	REDIRECT_WHEN(kvm_vcpu_ioctl_get_cpuid2, has_other_version),
 	REDIRECT(kvm_pmu_refresh),
 	REDIRECT(kvm_pmu_destroy),
-	{
-		.symbol = "kvm_arch_vcpu_create",
-		.handler = vpmu_kvm_arch_vcpu_create,
-		.when = may_attach,
-		.bind = bind_kvm_arch_vcpu_create,
-	},
+	REDIRECT_WHEN(kvm_arch_vcpu_create, may_attach),
 };
 
 const unsigned int vpmu_nr_hooks = ARRAY_SIZE(vpmu_hooks);

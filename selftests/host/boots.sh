@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # On an emulated host of several CPUs: stock guests with as many vCPUs boot, one after the other, count on
-# each vCPU and shut down. $1: how many guests. Needs PROGRAMS.
+# each vCPU and shut down. $1: how many guests (10). Needs PROGRAMS.
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
 
-for ((i = 1; i <= $1; i++)); do
+for ((i = 1; i <= ${1:-10}; i++)); do
 	start=$SECONDS
 	vpmu-guest --smp "$(nproc)" -- env PROGRAMS="$PROGRAMS" "$PWD/../guest/each_cpu.sh" >/tmp/out 2>&1
 	status=$?

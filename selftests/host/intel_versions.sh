@@ -19,6 +19,7 @@ for version in 2 3 4 5; do
 	load $version
 	relay ./registers.sh
 	relay "$BUILD/kvm/vtune"
+	relay "$BUILD/kvm/cpuid"
 	rmmod kvm_vpmu || exit
 done
 # What unmodified Linux makes of it, and what perf counts there

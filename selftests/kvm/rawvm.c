@@ -27,6 +27,7 @@
 /* Guest code; the symbols are its bounds. */
 extern const char count_start[], count_end[], rdmsr_start[], rdmsr_end[];
 extern const char wrmsr_start[], wrmsr_end[], rdpmc_start[], rdpmc_end[];
+extern const char cpuid_start[], cpuid_end[];
 extern const char hold_start[], hold_end[];
 
 asm(".code16\n"
@@ -79,6 +80,15 @@ asm(".code16\n"
     "	mov %edx, 0x2004\n"
     "	hlt\n"
     "rdpmc_end:\n"
+    ".globl cpuid_start, cpuid_end\n"
+    "cpuid_start:\n"
+    "	cpuid\n"
+    "	mov %eax, 0x2100\n"
+    "	mov %ebx, 0x2104\n"
+    "	mov %ecx, 0x2108\n"
+    "	mov %edx, 0x210c\n"
+    "	hlt\n"
+    "cpuid_end:\n"
     ".globl hold_start, hold_end\n"
     "hold_start:\n"
     "	mov 0x2104, %ecx\n"
@@ -174,9 +184,11 @@ static void write_read(const char *name, uint64_t value)
 static void print_cpuid(uint32_t leaf)
 {
 	struct vm vm = make_vm(!no_pmu);
-	struct kvm_cpuid_entry2 e = cpuid_of(&vm, leaf);
+	const uint32_t *e = (const uint32_t *)(vm.memory + TABLE);
 
-	printf("%#x %#x %#x %#x\n", e.eax, e.ebx, e.ecx, e.edx);
+	load_code(&vm, cpuid_start, cpuid_end, (struct kvm_regs){ .rax = leaf });
+	run_to_hlt(&vm);
+	printf("%#x %#x %#x %#x\n", e[0], e[1], e[2], e[3]);
 	free_vm(&vm);
 }
 
