@@ -43,6 +43,11 @@ static void add(struct vpmu_vcpu *vv, enum vpmu_class class)
 {
 	int level = vv->telling ? vcpu_level(vv) : VPMU_KERNEL;
 
+	if (unlikely(vv->hot.slow & VPMU_SLOW_REPEATS) && class == VPMU_INSTRUCTION) {
+		vv->hot.slow &= ~VPMU_SLOW_REPEATS;
+		vv->hot.emulated--;
+		return;
+	}
 	vpmu_tally_emulated(&vv->tally, class, level);
 	if (vv->borrowing)
 		add_to_borrowed(vv, class, level);
@@ -118,7 +123,7 @@ static noinline bool entry_slowly(struct vpmu_vcpu *vv)
 	/* Counters were armed for an entry, but at another level. */
 	if ((vv->hot.slow & VPMU_SLOW_ARMED) && vv->armed_level != vcpu_level(vv))
 		rearm(vv);
-	vv->hot.slow &= ~(VPMU_SLOW_ARMED | VPMU_SLOW_STALE);
+	vv->hot.slow &= ~(VPMU_SLOW_ARMED | VPMU_SLOW_STALE | VPMU_SLOW_REPEATS);
 	if (vpmu_hw->entry_counts && vv->placed)
 		tally_entry(vv, vcpu_level(vv));
 	return vv->borrowing;
@@ -186,5 +191,16 @@ void emul_leave_level(struct vpmu_vcpu *vv)
 		emul_settle(vv);
 		rearm(vv);
 	}
+	local_irq_restore(flags);
+}
+
+/* The instruction that KVM is about to complete is the guest's to execute, once more. */
+void emul_repeats(struct vpmu_vcpu *vv)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	emul_settle(vv);
+	vv->hot.slow |= VPMU_SLOW_REPEATS;
 	local_irq_restore(flags);
 }

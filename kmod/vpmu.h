@@ -97,6 +97,7 @@ struct vpmu_counter {
 #define VPMU_SLOW_STALE		BIT(0)	/* host perf has changed registers that it shares */
 #define VPMU_SLOW_BORROWS	BIT(1)	/* some counter borrows a physical one */
 #define VPMU_SLOW_ARMED		BIT(2)	/* a note of what KVM completes won't do */
+#define VPMU_SLOW_REPEATS	BIT(3)	/* the guest will repeat what KVM is completing */
 
 /**
  * struct vpmu_hot - what each VM exit touches; stubs.S knows it (hook/hot.h)
@@ -258,6 +259,7 @@ bool __noendbr emul_entry_uncounted(struct vpmu_vcpu *vv);
 void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class);
 void emul_settle_owed(struct vpmu_vcpu *vv);
 void emul_leave_level(struct vpmu_vcpu *vv);
+void emul_repeats(struct vpmu_vcpu *vv);
 
 /* Bring the tally up to date, before anybody looks at it; interrupts are off. */
 static inline void emul_settle(struct vpmu_vcpu *vv)

@@ -48,6 +48,9 @@ static inline const char *compat_kvm_module(void)
 	return compat_on_intel() ? "kvm_intel" : "kvm_amd";
 }
 
+/* What functions of the emulator return if all went well: X86EMUL_CONTINUE of arch/x86/kvm/kvm_emulate.h */
+#define COMPAT_EMUL_CONTINUE	0
+
 /* The function of kvm_amd that completes INT1, which earlier ones leave to the CPU */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
 #define COMPAT_SVM_INT1	"icebp_interception"
@@ -220,6 +223,8 @@ int compat_proto_create(struct kvm_vcpu *vcpu);
 int compat_proto_cpuid(struct kvm_vcpu *vcpu, void *cpuid, void __user *entries);
 /* The second argument is a bool up to early 6.12, and a mask later. */
 fastpath_t compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
+struct x86_emulate_ctxt;
+int compat_proto_emulate(struct x86_emulate_ctxt *ctxt);
 void compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
 int compat_proto_get_cpl(struct kvm_vcpu *vcpu);
 struct module *compat_proto_module_address(unsigned long address);

@@ -266,6 +266,26 @@ static bool notrace nested_guest_enters(void *vcpu, unsigned long second)
 	return level_changes(vcpu, second);
 }
 
+/*
+ * A hypercall instruction of the other vendor: KVM writes this vendor's over that, takes it for
+ * completed (em_hypercall()) and lets the guest execute it again.
+ */
+static bool notrace counters_run(void *ctxt, unsigned long unused)
+{
+	return this_cpu_read(vpmu_hot);
+}
+
+ORIGINAL(emulator_fix_hypercall, compat_proto_emulate);
+static int vpmu_emulator_fix_hypercall(struct x86_emulate_ctxt *ctxt)
+{
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
+	int result = static_call(original_emulator_fix_hypercall)(ctxt);
+
+	if (result == COMPAT_EMUL_CONTINUE)
+		emul_repeats(vv);
+	return result;
+}
+
 #ifdef COMPAT_SVM_INT1
 /* KVM completes INT1, an instruction and a branch, and tells of neither. */
 static bool notrace guest_int1(void *vcpu, unsigned long unused)
@@ -394,6 +414,13 @@ struct hook vpmu_hooks[] = {
 		.without = "the guest's INT1 isn't counted",
 	},
 #endif
+	{
+		.symbol = "emulator_fix_hypercall",
+		.handler = vpmu_emulator_fix_hypercall,
+		.when = counters_run,
+		.bind = bind_emulator_fix_hypercall,
+		.without = "a hypercall of the other vendor's CPUs counts twice, once",
+	},
 #ifdef COMPAT_NMI_WAITS
 	REDIRECT(kvm_pmu_deliver_pmi),
 #endif

@@ -98,4 +98,14 @@ static inline uint64_t counter_bits(struct pmu pmu)
 	return ((1ull << pmu.nr) - 1) | ((1ull << pmu.fixed) - 1) << 32;
 }
 
+/* General counters are on at reset, fixed ones aren't: SDM vol. 3, "Processor State After Reset". */
+static inline struct pmu enabled_pmu(struct vm *vm)
+{
+	struct pmu pmu = pmu_of(vm);
+
+	if (pmu.fixed)
+		set_msr(vm, GLOBAL_CONTROL, counter_bits(pmu));
+	return pmu;
+}
+
 #endif

@@ -53,16 +53,6 @@ static void start(struct vm *vm, struct pmu pmu, uint64_t *value)
 	}
 }
 
-/* At reset fixed counters are off: SDM vol. 3, "Processor State After Reset". */
-static struct pmu enabled_pmu(struct vm *vm)
-{
-	struct pmu pmu = pmu_of(vm);
-
-	if (pmu.fixed)
-		set_msr(vm, GLOBAL_CONTROL, counter_bits(pmu));
-	return pmu;
-}
-
 static void check_values(struct vm *vm, struct pmu pmu, const uint64_t *value, const char *name)
 {
 	static const char * const names[] = {
