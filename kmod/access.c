@@ -197,7 +197,7 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 
 	vv->stats.writes++;
 	trace_vpmu_msr(vv, true, host_initiated, msr->index, data);
-	if (guest->ops->reserved && (data & guest->ops->reserved(guest, reg.kind)))
+	if (guest->ops->reserved && (data & guest->ops->reserved(guest, reg)))
 		return 1;
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:

@@ -410,6 +410,10 @@ static struct guest_config intel_config(struct kvm_vcpu *vcpu, struct compat_lea
 	entry = find_cpuid(vcpu, 1);
 	config.full_width = entry && (entry->ecx & BIT(15)) &&
 			    (vcpu->arch.perf_capabilities & PERF_CAP_FULL_WIDTH);
+	/* HLE and RTM, as intel_pmu_refresh() has it */
+	entry = find_cpuid(vcpu, 7);
+	config.tsx = entry && (entry->ebx & (BIT(4) | BIT(11))) &&
+		     (boot_cpu_has(X86_FEATURE_HLE) || boot_cpu_has(X86_FEATURE_RTM));
 	return config;
 }
 

@@ -8,6 +8,7 @@ void guest_reset(struct guest_pmu *pmu, const struct guest_config *config)
 		.set = config->set,
 		.version = config->version,
 		.full_width = config->full_width,
+		.tsx = config->tsx,
 		.ops = config->set == GUEST_INTEL ? &guest_intel : &guest_amd,
 	};
 	if (config->set == GUEST_NONE)
@@ -23,7 +24,8 @@ bool guest_has_config(const struct guest_pmu *pmu, const struct guest_config *co
 		return false;
 	return config->set == GUEST_NONE ||
 	       (pmu->general == config->general && pmu->nr == config->general + config->fixed &&
-		pmu->version == config->version && pmu->full_width == config->full_width);
+		pmu->version == config->version && pmu->full_width == config->full_width &&
+		pmu->tsx == config->tsx);
 }
 
 u64 guest_counter_mask(const struct guest_pmu *pmu)

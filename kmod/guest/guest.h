@@ -48,7 +48,11 @@ enum guest_set {
  * count: 0300H, as Linux calls it (ref-cycles in arch/x86/events/intel/core.c), and a
  * bit that is reserved in selects of general ones.
  */
-#define GUEST_EVENT_REF_CYCLES	(BIT_ULL(32) | 0x0300)
+#define GUEST_EVENT_REF_CYCLES	(BIT_ULL(63) | 0x0300)
+
+/* Intel, guests with TSX: SDM vol. 3, "Performance Monitoring and Intel TSX" */
+#define GUEST_SELECT_IN_TX	BIT_ULL(32)
+#define GUEST_SELECT_IN_TXCP	BIT_ULL(33)	/* of general counter 2 only */
 
 /* Bit of the first fixed counter in Intel's global registers */
 #define GUEST_FIXED_BIT		32
@@ -78,6 +82,7 @@ struct guest_reg {
  * @fixed: number of fixed counters (Intel)
  * @version: of architectural performance monitoring (Intel)
  * @full_width: general counters can be written with all their bits (Intel)
+ * @tsx: event selects tell what is in transactions (Intel)
  */
 struct guest_config {
 	enum guest_set set;
@@ -85,6 +90,7 @@ struct guest_config {
 	unsigned int fixed;
 	unsigned int version;
 	bool full_width;
+	bool tsx;
 };
 
 struct guest_pmu;
@@ -107,7 +113,7 @@ struct guest_ops {
 	void (*reset)(struct guest_pmu *pmu);
 	struct guest_reg (*decode)(const struct guest_pmu *pmu, u32 msr);
 	int (*by_rdpmc)(const struct guest_pmu *pmu, u32 index);
-	u64 (*reserved)(const struct guest_pmu *pmu, enum guest_reg_kind kind);
+	u64 (*reserved)(const struct guest_pmu *pmu, struct guest_reg reg);
 	u64 (*select_bits)(u64 data);
 	bool (*retirement)(const struct guest_pmu *pmu, unsigned int i);
 	enum vpmu_class (*class)(const struct guest_pmu *pmu, unsigned int i);
@@ -122,6 +128,7 @@ struct guest_ops {
  * @general: number of general counters
  * @version: as in struct guest_config
  * @full_width: the same
+ * @tsx: the same
  * @ops: the vendor
  * @select: event selects, without reserved bits; those of fixed counters as if they
  *	were general ones
@@ -136,6 +143,7 @@ struct guest_pmu {
 	unsigned int general;
 	unsigned int version;
 	bool full_width;
+	bool tsx;
 	const struct guest_ops *ops;
 	u64 select[VPMU_MAX_COUNTERS];
 	u64 value[VPMU_MAX_COUNTERS];

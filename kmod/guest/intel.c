@@ -116,14 +116,18 @@ static int intel_rdpmc(const struct guest_pmu *pmu, u32 index)
 	}
 }
 
-static u64 intel_reserved(const struct guest_pmu *pmu, enum guest_reg_kind kind)
+static u64 intel_reserved(const struct guest_pmu *pmu, struct guest_reg reg)
 {
 	unsigned int n;
 	u64 valid = 0;
 
-	switch (kind) {
+	switch (reg.kind) {
 	case GUEST_REG_SELECT:
-		return SELECT_RESERVED;
+		if (pmu->tsx)
+			valid |= GUEST_SELECT_IN_TX;
+		if (pmu->tsx && reg.index == 2)
+			valid |= GUEST_SELECT_IN_TXCP;
+		return SELECT_RESERVED & ~valid;
 	case GUEST_REG_COUNTER:
 		return ~VPMU_COUNTER_MASK;
 	case GUEST_REG_COUNTER_LOW:
@@ -152,7 +156,7 @@ static u64 intel_reserved(const struct guest_pmu *pmu, enum guest_reg_kind kind)
 
 static u64 intel_select_bits(u64 data)
 {
-	return data & ~(SELECT_RESERVED | SELECT_PIN_CONTROL);
+	return data & ~SELECT_PIN_CONTROL;
 }
 
 /* What fixed counters count: SDM vol. 3, "Fixed-function Performance Counters" */
@@ -213,6 +217,9 @@ static bool intel_retirement(const struct guest_pmu *pmu, unsigned int i)
 /* Unit mask 1 of C0H is the same with a more precise distribution of samples. */
 static enum vpmu_class intel_class(const struct guest_pmu *pmu, unsigned int i)
 {
+	/* KVM completes nothing in a transaction, as a VM exit aborts that. */
+	if (pmu->select[i] & GUEST_SELECT_IN_TX)
+		return VPMU_OTHER;
 	switch (pmu->select[i] & (GUEST_SELECT_UNIT_MASK | 0xff)) {
 	case EVENT_INSTRUCTIONS:
 	case EVENT_INSTRUCTIONS | 0x100:

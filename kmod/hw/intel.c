@@ -34,17 +34,17 @@
 /* IA32_PERF_CAPABILITIES: general counters can be written with all their bits. */
 #define CAP_FULL_WIDTH		BIT_ULL(13)
 
-#define EVENT			(ARCH_PERFMON_EVENTSEL_EVENT | ARCH_PERFMON_EVENTSEL_UMASK | \
-				 BIT_ULL(32))
-/* With these a counter counts cycles or edges, which fixed ones can't do. */
-#define MODIFIERS		(ARCH_PERFMON_EVENTSEL_CMASK | ARCH_PERFMON_EVENTSEL_INV | \
-				 ARCH_PERFMON_EVENTSEL_EDGE)
+/* The mark of what only fixed counter 2 can count: GUEST_EVENT_REF_CYCLES */
+#define FIXED_ONLY		BIT_ULL(63)
 
-/*
- * What fixed counters count, as selects: SDM vol. 3, "Fixed-function Performance Counters".
- * For the third see GUEST_EVENT_REF_CYCLES.
- */
-static const u64 fixed_events[] = { 0xc0, 0x3c, BIT_ULL(32) | 0x0300 };
+#define EVENT			(ARCH_PERFMON_EVENTSEL_EVENT | ARCH_PERFMON_EVENTSEL_UMASK | \
+				 FIXED_ONLY)
+/* With these a counter counts cycles, edges, or what is in transactions, which fixed ones can't do. */
+#define MODIFIERS		(ARCH_PERFMON_EVENTSEL_CMASK | ARCH_PERFMON_EVENTSEL_INV | \
+				 ARCH_PERFMON_EVENTSEL_EDGE | HSW_IN_TX | HSW_IN_TX_CHECKPOINTED)
+
+/* What fixed counters count, as selects: SDM vol. 3, "Fixed-function Performance Counters" */
+static const u64 fixed_events[] = { 0xc0, 0x3c, FIXED_ONLY | 0x0300 };
 
 #define MAX_GENERAL		(VPMU_MAX_COUNTERS - (unsigned int)ARRAY_SIZE(fixed_events))
 
@@ -98,6 +98,9 @@ static bool intel_fits(unsigned int i, u64 select)
  */
 static bool intel_pinned(u64 select)
 {
+	/* Only general counter 2 can: hsw_hw_config() of the same file. */
+	if (select & HSW_IN_TX_CHECKPOINTED)
+		return true;
 	switch (select & EVENT) {
 	case 0x003c:	/* core cycles */
 	case 0x013c:	/* reference cycles */
@@ -106,7 +109,7 @@ static bool intel_pinned(u64 select)
 	case 0x412e:	/* last-level cache misses */
 	case 0x00c4:	/* branch instructions retired */
 	case 0x00c5:	/* branch misses retired */
-	case BIT_ULL(32) | 0x0300:	/* fixed counters only */
+	case FIXED_ONLY | 0x0300:
 		return false;
 	}
 	return true;

@@ -16,7 +16,7 @@ static struct guest_pmu make(unsigned int version, unsigned int general)
 
 static u64 reserved(const struct guest_pmu *pmu, enum guest_reg_kind kind)
 {
-	return pmu->ops->reserved(pmu, kind);
+	return pmu->ops->reserved(pmu, (struct guest_reg){ .kind = kind });
 }
 
 static void version_2_has_these_registers(void **state)
@@ -140,6 +140,28 @@ static void reserved_bits(void **state)
 	assert_int_equal(reserved(&v4, GUEST_REG_STATUS_SET), ~0x7000000ffULL);
 }
 
+static void tsx_has_bits_of_its_own(void **state)
+{
+	struct guest_config config = {
+		.set = GUEST_INTEL, .version = 2, .general = 4, .fixed = 3, .tsx = true,
+	};
+	struct guest_reg select = { .kind = GUEST_REG_SELECT };
+	struct guest_pmu pmu;
+
+	guest_reset(&pmu, &config);
+	for (select.index = 0; select.index < 4; select.index++)
+		assert_int_equal(pmu.ops->reserved(&pmu, select),
+				 select.index == 2 ? 0xfffffffc00200000ULL : 0xfffffffe00200000ULL);
+	assert_int_equal(pmu.ops->select_bits(0x3004300c0ULL), 0x3004300c0ULL);
+	/* a VM exit aborts a transaction: KVM completes nothing there, but outside of them */
+	pmu.select[2] = 0x1004300c0ULL;
+	assert_int_equal(guest_class(&pmu, 2), VPMU_OTHER);
+	pmu.select[2] = 0x2004300c0ULL;
+	assert_int_equal(guest_class(&pmu, 2), VPMU_INSTRUCTION);
+	config.tsx = false;
+	assert_false(guest_has_config(&pmu, &config));
+}
+
 static void fixed_counters_have_selects(void **state)
 {
 	assert_int_equal(guest_fixed_select(0, 0), 0);
@@ -219,6 +241,7 @@ int main(void)
 		cmocka_unit_test(bits_of_counters),
 		cmocka_unit_test(rdpmc_numbers_fixed_counters_apart),
 		cmocka_unit_test(reserved_bits),
+		cmocka_unit_test(tsx_has_bits_of_its_own),
 		cmocka_unit_test(fixed_counters_have_selects),
 		cmocka_unit_test(counting_needs_enable_level_and_control),
 		cmocka_unit_test(in_use_tells_what_is_programmed),
