@@ -121,6 +121,8 @@ static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 	/* Host perf's own handler may have stopped an event. */
 	if (vv && vv->placed && vpmu_hw->reassert)
 		switch_reassert(vv);
+	if (vpmu_hw->nmi_ended)
+		vpmu_hw->nmi_ended();
 	vpmu_hw->resume(pc->paused);
 	pc->paused = 0;
 	/* It lets all counters go on, too, while they are being lent or given back. */

@@ -46,6 +46,7 @@ struct hw_saved {
  * @give_back: stop counter @i and let what was on it go on
  * @reassert: host perf has changed something: let what is shared with it say
  *	again that the counters in @mask run; NULL if nothing is
+ * @nmi_ended: all handlers of an NMI are through; NULL if nobody has to know
  * @hold_nmis: no NMI that host perf would look at counters for from here on, until
  *	@release_nmis or the VM exit; false if one is on its way, or if NMIs can't be held.
  *	@quiet: mask of the counters that overflow without an NMI
@@ -78,6 +79,7 @@ struct hw_ops {
 	void (*borrow)(unsigned int i, struct hw_saved *saved);
 	void (*give_back)(unsigned int i, const struct hw_saved *saved);
 	void (*reassert)(unsigned long mask);
+	void (*nmi_ended)(void);
 	bool (*hold_nmis)(u64 quiet);
 	void (*hold_again)(void);
 	void (*release_nmis)(void);

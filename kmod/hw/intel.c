@@ -12,6 +12,7 @@
 
 #include <linux/bits.h>
 #include <linux/minmax.h>
+#include <linux/preempt.h>
 #include <linux/printk.h>
 #include <asm/perf_event.h>
 #include <asm/processor.h>
@@ -50,6 +51,20 @@ static const u64 fixed_events[] = { 0xc0, 0x3c, FIXED_ONLY | 0x0300 };
 
 /* What guests' counters on fixed ones of this CPU want there */
 static DEFINE_PER_CPU(u64 [ARRAY_SIZE(fixed_events)], fixed_fields);
+
+/*
+ * Host perf's handler of an NMI may change IA32_FIXED_CTR_CTRL between our read and our write of
+ * that register, to stop an event that comes too often, say.
+ *
+ * @changing: we are in between
+ * @changed: an NMI came there
+ * @now: what its handlers left
+ */
+static DEFINE_PER_CPU(struct {
+	bool changing;
+	bool changed;
+	u64 now;
+}, fixed_control);
 
 /* What global control is to be after intel_hold_nmis(), which has set it to 0; else 0 */
 static DEFINE_PER_CPU(u64, held_control);
@@ -121,12 +136,44 @@ static u64 fixed_field(unsigned int i)
 	return hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) >> nth(i) * FIXED_BITS & FIXED_FIELD;
 }
 
+/* Write @wanted to the bits of @mask, and nothing old to the others. */
+static void change_fixed_control(u64 mask, u64 wanted)
+{
+	u64 control;
+
+	if (in_nmi()) {
+		control = hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
+		hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, (control & ~mask) | wanted);
+		return;
+	}
+
+	__this_cpu_write(fixed_control.changing, true);
+	barrier();
+	control = hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
+	for (;;) {
+		hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, (control & ~mask) | wanted);
+		barrier();
+		if (likely(!__this_cpu_read(fixed_control.changed)))
+			break;
+		/* First, as another one may come. */
+		__this_cpu_write(fixed_control.changed, false);
+		barrier();
+		control = __this_cpu_read(fixed_control.now);
+	}
+	__this_cpu_write(fixed_control.changing, false);
+}
+
+static void intel_nmi_ended(void)
+{
+	if (!__this_cpu_read(fixed_control.changing))
+		return;
+	__this_cpu_write(fixed_control.now, hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL));
+	__this_cpu_write(fixed_control.changed, true);
+}
+
 static void set_fixed_field(unsigned int i, u64 field)
 {
-	u64 control = hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
-
-	control &= ~(FIXED_FIELD << nth(i) * FIXED_BITS);
-	hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, control | field << nth(i) * FIXED_BITS);
+	change_fixed_control(FIXED_FIELD << nth(i) * FIXED_BITS, field << nth(i) * FIXED_BITS);
 }
 
 static u64 field_for(u64 select)
@@ -264,7 +311,7 @@ static void intel_give_back(unsigned int i, const struct hw_saved *saved)
  */
 static void intel_reassert(unsigned long mask)
 {
-	u64 ours = 0, wanted = 0, control;
+	u64 ours = 0, wanted = 0;
 	unsigned int i;
 
 	for (i = intel_ops.general; i < intel_ops.nr; i++) {
@@ -273,11 +320,8 @@ static void intel_reassert(unsigned long mask)
 		ours |= FIXED_FIELD << nth(i) * FIXED_BITS;
 		wanted |= __this_cpu_read(fixed_fields[nth(i)]) << nth(i) * FIXED_BITS;
 	}
-	if (!ours)
-		return;
-	control = hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
-	if ((control & ours) != wanted)
-		hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, (control & ~ours) | wanted);
+	if (ours && (hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) & ours) != wanted)
+		change_fixed_control(ours, wanted);
 }
 
 static u64 intel_pause(void)
@@ -365,6 +409,7 @@ static struct hw_ops intel_ops = {
 	.borrow = intel_borrow,
 	.give_back = intel_give_back,
 	.reassert = intel_reassert,
+	.nmi_ended = intel_nmi_ended,
 	.hold_nmis = intel_hold_nmis,
 	.hold_again = intel_hold_again,
 	.returned = intel_returned,
