@@ -48,7 +48,7 @@ static inline const char *compat_kvm_module(void)
 	return compat_on_intel() ? "kvm_intel" : "kvm_amd";
 }
 
-/* What functions of the emulator return if all went well: X86EMUL_CONTINUE of arch/x86/kvm/kvm_emulate.h */
+/* The emulator: all went well (X86EMUL_CONTINUE of arch/x86/kvm/kvm_emulate.h) */
 #define COMPAT_EMUL_CONTINUE	0
 
 /* The function of kvm_amd that completes INT1, which earlier ones leave to the CPU */

@@ -40,7 +40,7 @@
 
 #define EVENT			(ARCH_PERFMON_EVENTSEL_EVENT | ARCH_PERFMON_EVENTSEL_UMASK | \
 				 FIXED_ONLY)
-/* With these a counter counts cycles, edges, or what is in transactions, which fixed ones can't do. */
+/* With these a counter counts cycles, edges or transactions, which fixed ones can't do. */
 #define MODIFIERS		(ARCH_PERFMON_EVENTSEL_CMASK | ARCH_PERFMON_EVENTSEL_INV | \
 				 ARCH_PERFMON_EVENTSEL_EDGE | HSW_IN_TX | HSW_IN_TX_CHECKPOINTED)
 
