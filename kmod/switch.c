@@ -155,17 +155,7 @@ static bool take_overflowed(struct vpmu_counter *c)
 	return seen;
 }
 
-/**
- * switch_sync() - bring a counter's guest value up to date
- * @vv: the vCPU
- * @i: the guest counter, which goes on
- *
- * Deals with an overflow of the guest's counter.
- *
- * Return: whether only the physical counter overflowed, which then has to be
- * armed again.
- */
-bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
+static __always_inline bool sync(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 	bool seen;
@@ -179,10 +169,25 @@ bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
 	return sync_with(vv, i, vpmu_hw->read(c->slot), seen);
 }
 
+/**
+ * switch_sync() - bring a counter's guest value up to date
+ * @vv: the vCPU
+ * @i: the guest counter, which goes on
+ *
+ * Deals with an overflow of the guest's counter.
+ *
+ * Return: whether only the physical counter overflowed, which then has to be
+ * armed again.
+ */
+bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
+{
+	return sync(vv, i);
+}
+
 /* Bring a counter up to date, and arm it again if it overflowed early. */
 void switch_settle(struct vpmu_vcpu *vv, unsigned int i)
 {
-	if (switch_sync(vv, i))
+	if (unlikely(sync(vv, i)))
 		switch_arm(vv, i, false);
 }
 
@@ -214,7 +219,7 @@ static unsigned int lead(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
  * @emulating: KVM is completing the WRMSR that asks for it, and is about to note
  * that: the coming entry makes up for it.  Otherwise it makes up for nothing.
  */
-static u64 armed_value(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+static __always_inline u64 armed_value(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 	int level, bias;
@@ -292,12 +297,12 @@ static __always_inline void place(struct vpmu_vcpu *vv, unsigned int i, int slot
 	vpmu_hw->start(slot, vv->guest.select[i], c->in_host);
 }
 
-static void displace(struct vpmu_vcpu *vv, unsigned int i)
+static __always_inline void displace(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
 	vpmu_hw->halt(c->slot);
-	switch_sync(vv, i);
+	sync(vv, i);
 	this_cpu_write(vpmu_cpu.owner[c->slot], VPMU_NO_SLOT);
 	this_cpu_or(vpmu_cpu.left, BIT(c->slot));
 	c->slot = VPMU_NO_SLOT;
