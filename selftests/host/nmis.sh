@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# On an Intel host with the module: NMIs of another origin than an overflow, at each place where they could disturb
+# the module. Needs BUILD.
+
+cd "$(dirname "$0")" || exit
+. ../tap.sh
+. ./lib.sh
+nmis=$BUILD/modules/$(uname -r)/nmis.ko
+control=0x38f # IA32_PERF_GLOBAL_CTRL
+
+# start PLACE OPTION...: NMIs there, from now on
+start_nmis() {
+	local place=$1
+	shift
+	insmod "$nmis" symbol="$place" "$@" || exit
+}
+parameter() {
+	cat "/sys/module/nmis/parameters/$1"
+}
+
+modprobe msr
+# A guest borrows counters of the host's: before it does, while it does, when host perf has told KVM which counters
+# count in guest mode, and while it gives them back. Not at each VM entry, or the guest gets nowhere.
+sysctl -q kernel.nmi_watchdog=0
+# Whenever an event of its comes or goes, host perf lets all counters count, whatever each of them does.
+all=$(msr $control)
+for place in switch_borrow intel_borrow intel_release_nmis kvm_wait_lapic_expire \
+	switch_give_back intel_give_back intel_returned; do
+	start_nmis $place every=3 look=vmx_handle_exit_irqoff msr=$((control)) wanted="$all"
+	relay "$BUILD/kvm/nmis" "NMIs at $place"
+	within "NMIs at $place" "$(parameter came)" 500 1000000
+	within "NMIs at $place: looks at the host's counters behind VM exits" "$(parameter looks)" 1500 1000000
+	is "NMIs at $place: looks that found some of them off" "$(parameter missing)" 0
+	rmmod nmis
+done
+sysctl -q kernel.nmi_watchdog=1
+
+# The module tries out what host perf tells KVM, and the handler of an NMI would go by what is tried. It does
+# nothing unless the host has an event, the watchdog's.
+rmmod kvm_vpmu
+start_nmis perf_guest_get_msrs
+insmod "$BUILD/module/$(uname -r)/kvm_vpmu.ko" || exit
+within "NMIs while the module is loaded" "$(parameter came)" 2 10
+is "NMIs while the module is loaded: the host's counters that count" "$(msr $control)" "$all"
+rmmod nmis
+finish

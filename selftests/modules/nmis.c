@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sends NMIs to this CPU where a kernel function begins, as any other CPU could do at any time.
+ * At another function, looks whether an MSR has all of the bits that it should have.
+ */
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/percpu.h>
+#include <asm/apic.h>
+#include <asm/irq_vectors.h>
+#include <asm/msr.h>
+#include <asm/nmi.h>
+
+static char *symbol;
+module_param(symbol, charp, 0444);
+MODULE_PARM_DESC(symbol, "the function that NMIs come at");
+
+static unsigned int every = 1;
+module_param(every, uint, 0444);
+MODULE_PARM_DESC(every, "one for so many calls (default: 1)");
+
+static char *look;
+module_param(look, charp, 0444);
+MODULE_PARM_DESC(look, "the function to look at the MSR from (default: none)");
+
+static unsigned int msr;
+module_param(msr, uint, 0444);
+MODULE_PARM_DESC(msr, "the MSR");
+
+static unsigned long wanted;
+module_param(wanted, ulong, 0444);
+MODULE_PARM_DESC(wanted, "bits that it should have");
+
+static unsigned int came;
+module_param(came, uint, 0444);
+MODULE_PARM_DESC(came, "NMIs of this module so far (read only)");
+
+static unsigned int looks;
+module_param(looks, uint, 0444);
+MODULE_PARM_DESC(looks, "looks at the MSR so far (read only)");
+
+static unsigned int missing;
+module_param(missing, uint, 0444);
+MODULE_PARM_DESC(missing, "of these, how often bits were missing (read only)");
+
+static unsigned int calls;
+static DEFINE_PER_CPU(bool, on_its_way);
+
+static int notrace begins(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (++calls % every)
+		return 0;
+	__this_cpu_write(on_its_way, true);
+	apic->send_IPI(smp_processor_id(), NMI_VECTOR);
+	return 0;
+}
+
+static int notrace look_at(struct kprobe *probe, struct pt_regs *regs)
+{
+	looks++;
+	if (wanted & ~__rdmsr(msr))
+		missing++;
+	return 0;
+}
+
+/* The kernel would complain of an NMI that nobody knows. */
+static int ours(unsigned int type, struct pt_regs *regs)
+{
+	if (!__this_cpu_read(on_its_way))
+		return NMI_DONE;
+	__this_cpu_write(on_its_way, false);
+	came++;
+	return NMI_HANDLED;
+}
+
+static struct kprobe probe = { .pre_handler = begins };
+static struct kprobe look_probe = { .pre_handler = look_at };
+
+static int __init nmis_init(void)
+{
+	int err;
+
+	if (!every)
+		return -EINVAL;
+	err = register_nmi_handler(NMI_LOCAL, ours, 0, "nmis");
+	if (err)
+		return err;
+	if (look) {
+		look_probe.symbol_name = look;
+		err = register_kprobe(&look_probe);
+		if (err)
+			goto no_look;
+	}
+	probe.symbol_name = symbol;
+	err = register_kprobe(&probe);
+	if (!err)
+		return 0;
+	if (look)
+		unregister_kprobe(&look_probe);
+no_look:
+	unregister_nmi_handler(NMI_LOCAL, "nmis");
+	return err;
+}
+
+static void __exit nmis_exit(void)
+{
+	unregister_kprobe(&probe);
+	if (look)
+		unregister_kprobe(&look_probe);
+	unregister_nmi_handler(NMI_LOCAL, "nmis");
+}
+
+module_init(nmis_init);
+module_exit(nmis_exit);
+MODULE_DESCRIPTION("Sends NMIs where a kernel function begins");
+MODULE_LICENSE("GPL");
