@@ -13,7 +13,7 @@ not="-cycles -tlb -mispredict -cache -oracle -interrupts -select_bits -ctl/inv -
 # Intel: KVM skips INT1 without saying so; QEMU's MISC_ENABLE; reference cycles go on in KVM; nothing is
 # frozen on a PMI; no VMX in the guest. Its interrupts come without skid, but they are the module's.
 ! grep -q GenuineIntel /proc/cpuinfo ||
-	not="$not -mode_changes/int1 -intel/cpuid -intel/fixed -freeze -vmx/ -intel/skid"
+	not="$not -mode_changes/int1 -intel/cpuid -intel/fixed -freeze -vmx/ -overflow/skid"
 # AMD, from Linux 7.3 on: KVM completes INT1, and taken branches that KVM completes aren't counted.
 ! grep -q icebp_interception /proc/kallsyms || not="$not -mode_changes/int1"
 log=$(mktemp)

@@ -88,7 +88,7 @@ struct pmu {
 	u16 ev_cond, ev_tlb;
 	bool oracle;
 	bool vmrun_counts;	/* x-pmu-vmrun-counts, as the command line says */
-	u64 skid;		/* pmu_skid, as the command line says */
+	u64 skid;		/* x-pmu-skid, as the command line says */
 	bool constraints;	/* pmu_constraints, as the command line says */
 };
 

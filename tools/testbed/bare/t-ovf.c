@@ -843,6 +843,85 @@ static void write_running(void)
 	t_end();
 }
 
+/*
+ * Interrupts that come late: so many instructions behind the one that overflowed the counter,
+ * which goes on; and at once when a HLT begins.
+ */
+asm(
+".balign 16\n"
+"skid_halt:\n"
+"	nop\n nop\n hlt\n"
+"skid_halted:\n"
+"	nop\n ret\n"
+);
+#define SKID_LONG	50	/* longer than what a few lines of C are compiled to */
+
+void skid_halt(void *arg0, void *arg1);
+extern u8 skid_halted[];
+
+static void skid_start(u64 n)
+{
+	pmi_start(PMI_NMI);
+	wrmsr(ctr_msr(0), NEG(n));
+}
+
+static void skid(void)
+{
+	const struct seq *s = seq_find("nested");
+	u64 total = s->want[INSN] + RUN_INSNS, ctl = EV_INSN | CTL_OS | CTL_INT | CTL_EN;
+
+	if (t_begin("overflow/skid")) {
+		trace_run(s->fn, buf_a, buf_b);
+		for (u64 n = 1; n + pmu.skid <= total; n++) {
+			skid_start(n);
+			measure_run(s->fn, buf_a, buf_b, ctl_msr(0), ctl, FLAGS_OFF);
+			/* Intel's is masked by the delivery. */
+			check_eq(apic_read(APIC_LVTPC), APIC_DM_NMI | (pmu.intel ? APIC_MASKED : 0),
+				 "N %lu: LVT", n);
+			if (pmu.v2)
+				check_eq(status(), 1, "N %lu: status", n);
+			check_eq(rdmsr(ctr_msr(0)), total - n + NMI_INSNS, "N %lu: counter", n);
+			check_eq(pmi_stop(), 1, "N %lu: interrupts", n);
+			check_eq(this_cpu()->pmi_rip[0], trace.next[INSN][n + pmu.skid - 1],
+				 "N %lu: RIP", n);
+		}
+		t_end();
+	}
+
+	/* The counter is off, and its status gone, when the interrupt comes: it comes all the same. */
+	if (t_begin("overflow/skid_disabled")) {
+		u64 before, early;
+
+		skid_start(total);
+		measure_run(s->fn, buf_a, buf_b, ctl_msr(0), ctl, FLAGS_OFF);
+		before = status();
+		if (pmu.v2)
+			wrmsr(MSR_GLOBAL_CLR, 1);
+		early = this_cpu()->pmi_count;
+		for (u64 i = 0; i < pmu.skid; i++)
+			asm volatile("nop");
+		check_eq(before, pmu.v2, "status, before");
+		/* C code */
+		if (pmu.skid >= SKID_LONG)
+			check_eq(early, 0, "interrupts, before");
+		check_eq(status(), 0, "status, behind");
+		check_eq(rdmsr(ctr_msr(0)), pmu.skid ? 0 : NMI_INSNS, "counter");
+		check_eq(pmi_stop(), 1, "interrupts");
+		t_end();
+	}
+
+	if (t_begin("overflow/skid_halt")) {
+		/* HLT is the 5th; an interrupt in front of it wouldn't end it. */
+		for (u64 n = pmu.skid > 2 ? 3 : 5; n <= 5; n++) {
+			skid_start(n);
+			measure_run(skid_halt, buf_a, buf_b, ctl_msr(0), ctl, FLAGS_OFF);
+			check_eq(pmi_stop(), 1, "N %lu: interrupts", n);
+			check_eq(this_cpu()->pmi_rip[0], (u64)skid_halted, "N %lu: RIP", n);
+		}
+		t_end();
+	}
+}
+
 TESTS(overflow_tests)
 {
 	for (int mode = PMI_NMI; mode <= PMI_VECTOR; mode++) {
@@ -863,4 +942,6 @@ TESTS(overflow_tests)
 	}
 	together();
 	write_running();
+	pmu_reset();
+	skid();
 }

@@ -979,6 +979,74 @@ static void gif(void)
 }
 
 /*
+ * An interrupt that comes late may do so behind a VM exit: then the host gets it, held back while
+ * GIF is 0.
+ */
+asm(
+".balign 16\n"
+"svm_skid:\n"
+"	mov %rdi, %rax\n"
+"	clgi\n"
+"	mov 0(%rsi), %rbx\n"
+"	mov 8(%rsi), %rdi\n"
+"	mov 16(%rsi), %rsi\n"
+"	vmrun %rax\n"
+"	nop\n"				/* 1 since the exit */
+"	nop\n"				/* 2 */
+"	stgi\n"				/* 3 = SKID_GIF */
+"svm_skid_gif:\n"
+"	nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n"
+"svm_skid_end:\n"
+"	nop\n ret\n"
+);
+void svm_skid(void *arg0, void *arg1);
+extern u8 svm_skid_gif[], svm_skid_end[];
+
+#define SKID_GIF	3
+
+static void skid(void)
+{
+	const struct seq *s = seq_find("nested");
+	u64 regs[3] = { (u64)s->fn, (u64)buf_a, (u64)buf_b };
+
+	if (!t_begin("svm/skid"))
+		return;
+	trace_run(s->fn, buf_a, buf_b);
+	guest_trace(INSN);
+	for (u64 n = 1; n <= gt.nr; n++) {
+		u64 at = n + pmu.skid, st;
+		bool inside = at <= gt.nr;
+
+		guest_init(0, false, s->fn, buf_a, buf_b);
+		pmi_start(PMI_NMI);
+		wrmsr(ctr_msr(0), NEG(n));
+		measure_run(svm_skid, this_guest()->vmcb, regs, ctl_msr(0),
+			    EV_INSN | CTL_OS | CTL_GUEST | CTL_INT | CTL_EN, FLAGS_OFF);
+		for (u64 i = 0; i < pmu.skid; i++)
+			asm volatile("nop");
+		check_eq(this_guest()->vmcb->exit_code, inside ? EXIT_NMI : EXIT_VMMCALL,
+			 "N %lu: exit", n);
+		check_eq(rdmsr(ctr_msr(0)), inside ? pmu.skid : gt.nr - n, "N %lu: counter", n);
+		st = pmu.v2 ? rdmsr(MSR_GLOBAL_STATUS) : 0;
+		check_eq(st, pmu.v2, "N %lu: status", n);
+		check_eq(pmi_stop(), 1, "N %lu: interrupts", n);
+		if (inside) {
+			check_eq(this_guest()->vmcb->rip, gt.next[at - 1], "N %lu: guest RIP", n);
+			check_eq(this_cpu()->pmi_rip[0], (u64)svm_skid_gif, "N %lu: RIP", n);
+		} else {
+			/* VMMCALL doesn't retire. */
+			u64 late = at - gt.nr, rip = (u64)svm_skid_gif;
+
+			if (late > SKID_GIF)
+				rip += late - SKID_GIF;
+			if (rip <= (u64)svm_skid_end)
+				check_eq(this_cpu()->pmi_rip[0], rip, "N %lu: host's RIP", n);
+		}
+	}
+	t_end();
+}
+
+/*
  * VMRUN overflows a counter and injects an event at once. The event is delivered or still
  * there, the NMI exits before anything else.
  */
@@ -1694,6 +1762,7 @@ TESTS(svm_tests)
 	rearm();
 	storm_overflow();
 	gif();
+	skid();
 	injection();
 	inject_counts();
 	int_exits();
