@@ -4,8 +4,6 @@
  * already deals with the first: each is seen, and the host's kernel knows what all of its NMIs
  * are for.  TAP.
  */
-#include <sys/klog.h>
-
 #include "guests.h"
 
 #define LOOPS		200
@@ -26,21 +24,6 @@ asm(".code16\n"
     "	iretw\n"
     "note_end:\n"
     ".code64\n");
-
-/* How many NMIs the kernel's log says it didn't know */
-static unsigned int unknown_nmis(void)
-{
-	static char log[1 << 20];
-	int length = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
-	unsigned int n = 0;
-
-	if (length < 0)
-		err(1, "the kernel's log");
-	log[length] = '\0';
-	for (const char *p = log; (p = strstr(p, "NMI received for unknown reason")); p++)
-		n++;
-	return n;
-}
 
 /* One that came after the last round's OUT */
 static void forget_nmis(struct vm *vm)

@@ -6,6 +6,8 @@
 #ifndef SELFTESTS_GUESTS_H
 #define SELFTESTS_GUESTS_H
 
+#include <sys/klog.h>
+
 #include "tap.h"
 #include "vm.h"
 #include "registers.h"
@@ -276,6 +278,21 @@ static inline void check_sampler(struct vm *vm, unsigned int rounds, unsigned in
 	}
 	is(counter(vm, pmu, 1), SAMPLER_INSTRUCTIONS(rounds) +
 	   HANDLER_INSTRUCTIONS * (uint64_t)samples, "%s: instructions", name);
+}
+
+/* How many NMIs the host's kernel says in its log that it didn't know */
+static inline unsigned int unknown_nmis(void)
+{
+	static char log[1 << 20];
+	int length = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
+	unsigned int n = 0;
+
+	if (length < 0)
+		err(1, "the kernel's log");
+	log[length] = '\0';
+	for (const char *p = log; (p = strstr(p, "NMI received for unknown reason")); p++)
+		n++;
+	return n;
 }
 
 /* The bench's Intel hosts execute an instruction each nanosecond: all is over much sooner there. */
