@@ -22,14 +22,13 @@ static unsigned int nmi_pending(struct vm *vm)
 	return events.nmi.pending;
 }
 
-static unsigned int skid;
 
 /* With the first overflow @before instructions in front of the first OUT */
 static void late(unsigned int before)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
 	struct pmu pmu = pmu_of(&vm);
-	uint32_t samples, least = RUNS * (2 * LOOPS / (PERIOD + skid + HANDLER_INSTRUCTIONS) - 1);
+	uint32_t samples, least = RUNS * (2 * LOOPS / (PERIOD + skid() + HANDLER_INSTRUCTIONS) - 1);
 
 	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = LOOPS });
 	handle_nmis(&vm, NEG(PERIOD));
@@ -50,9 +49,8 @@ int main(void)
 {
 	unsigned int unknown = unknown_nmis();
 
-	if (!getenv("SKID"))
+	if (!skid())
 		errx(1, "needs SKID");
-	skid = atoi(getenv("SKID"));
 	/* In front of the CPUID, where the module notices it on Intel's CPUs */
 	late(13);
 	/* By the CPUID: on AMD's the VM entry behind it counts, and the module notices at the OUT. */
