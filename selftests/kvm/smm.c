@@ -129,16 +129,20 @@ static void anywhere(void)
 	struct sigaction action = { .sa_handler = on_alarm };
 	struct itimerval t = { .it_interval.tv_usec = scaled(3000), .it_value.tv_usec = scaled(3000) };
 	unsigned int exits = 0;
+	bool enough = false;
 	struct pmu pmu;
 	struct vm vm = make_smm(&pmu, LONG_N);
 	uint32_t smis;
 
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &t, NULL);
-	/* A quick machine is through its exits before there were many signals. */
-	while (exits < 10 || (*word_at(&vm, SMIS) < 20 && exits < 1000)) {
+	/*
+	 * A quick machine is through its exits before there were many signals.  The end is an exit of
+	 * the loop, as counts are known there only.
+	 */
+	while (!enough) {
 		if (!ioctl(vm.vcpu, KVM_RUN, NULL))
-			exits++;
+			enough = ++exits >= 10 && (*word_at(&vm, SMIS) >= 20 || exits >= 1000);
 		else if (errno == EINTR)
 			smi(&vm);
 		else
