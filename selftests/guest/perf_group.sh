@@ -8,9 +8,6 @@
 dir=$(mktemp -d)
 cd "$dir" || exit
 
-# An emulated CPU takes long for each interrupt, by the wall clock; don't let perf sample less then.
-sysctl -q kernel.perf_cpu_time_max_percent=0
-
 program=("$PROGRAMS/exact" loop 00100000)
 perf stat -x, -o stat -e instructions:u,branches:u -- "${program[@]}"
 i=$(awk -F, '$3 == "instructions:u" { print $1 }' stat)

@@ -8,9 +8,6 @@
 dir=$(mktemp -d)
 cd "$dir" || exit
 
-# An emulated CPU takes long for each interrupt, by the wall clock; don't let perf sample less then.
-sysctl -q kernel.perf_cpu_time_max_percent=0
-
 # stat NAME: how many events of that kind perf.data holds
 stat() {
 	perf report -i perf.data --stats 2>/dev/null |
