@@ -9,21 +9,21 @@
 #include "vpmu.h"
 #include "trace.h"
 
-bool access_valid(struct vpmu_vcpu *vv, u32 msr)
+bool vpmu_msr_valid(struct vpmu_vcpu *vv, u32 msr)
 {
-	return guest_decode(&vv->guest, msr).kind != GUEST_REG_NONE;
+	return vpmu_guest_decode(&vv->guest, msr).kind != GUEST_REG_NONE;
 }
 
 /* Which counters does KVM_SET_PMU_EVENT_FILTER keep still?  As a mask. */
-u64 access_denied(struct vpmu_vcpu *vv)
+u64 vpmu_denied_counters(struct vpmu_vcpu *vv)
 {
 	u64 denied = 0;
 	unsigned int i;
 
-	if (!compat_event_filter(vv->hot.vcpu))
+	if (!vpmu_compat_event_filter(vv->hot.vcpu))
 		return 0;
 	for (i = 0; i < vv->guest.nr; i++)
-		if (!compat_event_allowed(vv->hot.vcpu, &vv->guest, i))
+		if (!vpmu_compat_event_allowed(vv->hot.vcpu, &vv->guest, i))
 			denied |= BIT_ULL(i);
 	return denied;
 }
@@ -33,14 +33,14 @@ static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	switch_settle(vv, i);
+	vpmu_counter_update(vv, i);
 	local_irq_restore(flags);
 	return vv->guest.value[i];
 }
 
 /*
  * Let @clear go from the status and @set come.  Host perf that starts an event in an interrupt
- * brings a counter up to date, and may find an overflow (pmi_overflow()).
+ * brings a counter up to date, and may find an overflow (vpmu_counter_overflow()).
  */
 static void change_status(struct vpmu_vcpu *vv, u64 clear, u64 set)
 {
@@ -69,7 +69,7 @@ static unsigned int clamp_index(unsigned int i)
 
 static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 {
-	struct guest_reg reg = guest_decode(&vv->guest, msr);
+	struct guest_reg reg = vpmu_guest_decode(&vv->guest, msr);
 
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
@@ -83,7 +83,7 @@ static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 		*data = vv->guest.fixed_control;
 		return 0;
 	case GUEST_REG_IN_USE:
-		*data = guest_in_use(&vv->guest);
+		*data = vpmu_guest_in_use(&vv->guest);
 		return 0;
 	case GUEST_REG_STATUS:
 		*data = read_status(vv);
@@ -101,7 +101,7 @@ static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 	return 1;
 }
 
-int access_read(struct vpmu_vcpu *vv, struct msr_data *msr)
+int vpmu_msr_read(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
 	if (read_register(vv, msr->index, &msr->data))
 		return 1;
@@ -110,11 +110,11 @@ int access_read(struct vpmu_vcpu *vv, struct msr_data *msr)
 	return 0;
 }
 
-int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
+int vpmu_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
 {
 	int i;
 
-	if (!compat_may_rdpmc(vv->hot.vcpu))
+	if (!vpmu_compat_may_rdpmc(vv->hot.vcpu))
 		return 1;
 	i = vv->guest.ops->by_rdpmc(&vv->guest, index);
 	if (i < 0)
@@ -131,9 +131,9 @@ static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 
 	local_irq_save(flags);
 	/* What the counter did until now is over, an overflow included. */
-	switch_sync(vv, i);
+	vpmu_counter_sync(vv, i);
 	vv->guest.value[i] = data & VPMU_COUNTER_MASK;
-	switch_arm(vv, i, emulating);
+	vpmu_counter_arm(vv, i, emulating);
 	local_irq_restore(flags);
 }
 
@@ -146,14 +146,14 @@ static void write_select(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 		return;
 
 	local_irq_save(flags);
-	switch_stop(vv, i);
+	vpmu_sched_stop(vv, i);
 	vv->guest.select[i] = data;
-	if (compat_event_allowed(vv->hot.vcpu, &vv->guest, i))
+	if (vpmu_compat_event_allowed(vv->hot.vcpu, &vv->guest, i))
 		vv->denied &= ~BIT_ULL(i);
 	else
 		vv->denied |= BIT_ULL(i);
-	if (guest_counting(&vv->guest, i))
-		switch_start(vv, i, emulating);
+	if (vpmu_guest_counting(&vv->guest, i))
+		vpmu_sched_start(vv, i, emulating);
 	local_irq_restore(flags);
 }
 
@@ -164,7 +164,7 @@ static void write_fixed_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 
 	vv->guest.fixed_control = data;
 	for (i = vv->guest.general; i < vv->guest.nr; i++)
-		write_select(vv, i, guest_fixed_select(data, i - vv->guest.general),
+		write_select(vv, i, vpmu_guest_fixed_select(data, i - vv->guest.general),
 			     emulating);
 }
 
@@ -175,23 +175,23 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 	unsigned int i;
 
 	local_irq_save(flags);
-	vv->guest.control = data & guest_counter_mask(&vv->guest);
+	vv->guest.control = data & vpmu_guest_counter_mask(&vv->guest);
 	changes ^= vv->guest.control;
 	for (i = 0; i < vv->guest.nr; i++) {
-		if (!(changes & guest_bit(&vv->guest, i)))
+		if (!(changes & vpmu_guest_bit(&vv->guest, i)))
 			continue;
-		if (guest_counting(&vv->guest, i))
-			switch_start(vv, i, emulating);
+		if (vpmu_guest_counting(&vv->guest, i))
+			vpmu_sched_start(vv, i, emulating);
 		else
-			switch_stop(vv, i);
+			vpmu_sched_stop(vv, i);
 	}
 	local_irq_restore(flags);
 }
 
-int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
+int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
 	struct guest_pmu *guest = &vv->guest;
-	struct guest_reg reg = guest_decode(guest, msr->index);
+	struct guest_reg reg = vpmu_guest_decode(guest, msr->index);
 	bool host_initiated = msr->host_initiated;
 	u64 data = msr->data;
 
@@ -221,7 +221,7 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 	case GUEST_REG_STATUS:
 		if (!host_initiated)
 			return guest->ops->read_only_faults;
-		change_status(vv, U64_MAX, data & guest_counter_mask(guest));
+		change_status(vv, U64_MAX, data & vpmu_guest_counter_mask(guest));
 		return 0;
 	case GUEST_REG_IN_USE:
 		return !host_initiated;
@@ -233,7 +233,7 @@ int access_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 		return 0;
 	case GUEST_REG_STATUS_SET:
 		if (!host_initiated)
-			change_status(vv, 0, data & guest_counter_mask(guest));
+			change_status(vv, 0, data & vpmu_guest_counter_mask(guest));
 		return 0;
 	case GUEST_REG_NONE:
 		break;

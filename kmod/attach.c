@@ -65,7 +65,7 @@ MODULE_PARM_DESC(attach,
 		 "Which new VMs get a virtual PMU: auto (default), or explicit, those whose owner asks");
 __MODULE_PARM_TYPE(attach, "charp");
 
-static struct decision *find(const struct kvm *kvm)
+static struct decision *find_decision(const struct kvm *kvm)
 {
 	struct decision *d;
 
@@ -78,7 +78,7 @@ static struct decision *find(const struct kvm *kvm)
 
 static int look_at_file(const void *choice, struct file *file, unsigned int fd)
 {
-	u32 attach = chardev_choice(file);
+	u32 attach = vpmu_chardev_choice(file);
 
 	if (attach != KVM_VPMU_ATTACH_DEFAULT)
 		*(u32 *)choice = attach;
@@ -91,7 +91,7 @@ static bool decide(void)
 	u32 choice = KVM_VPMU_ATTACH_DEFAULT;
 
 	/* Few processes have a file with a choice, and many have many files. */
-	if (chardev_any_choice())
+	if (vpmu_chardev_any_choice())
 		iterate_fd(current->files, 0, look_at_file, &choice);
 	if (choice == KVM_VPMU_ATTACH_DEFAULT)
 		return !READ_ONCE(explicit_only);
@@ -99,16 +99,16 @@ static bool decide(void)
 }
 
 /**
- * vpmu_wanted() - is a PMU of ours wanted for a vCPU that is being created?
+ * vpmu_attach_wanted() - is a PMU of ours wanted for a vCPU that is being created?
  * @kvm: its VM
  */
-bool vpmu_wanted(struct kvm *kvm)
+bool vpmu_attach_wanted(struct kvm *kvm)
 {
 	struct decision *d, *new;
 	bool wanted;
 
 	spin_lock(&decisions_lock);
-	d = find(kvm);
+	d = find_decision(kvm);
 	wanted = d && d->attach;
 	spin_unlock(&decisions_lock);
 	if (d)
@@ -120,7 +120,7 @@ bool vpmu_wanted(struct kvm *kvm)
 		return false;
 	spin_lock(&decisions_lock);
 	/* The VM's next vCPU may be created at the same time. */
-	d = find(kvm);
+	d = find_decision(kvm);
 	if (d) {
 		wanted = d->attach;
 	} else {
@@ -135,13 +135,13 @@ bool vpmu_wanted(struct kvm *kvm)
 }
 
 /**
- * vpmu_choose() - decide for a VM that has no vCPU yet
+ * vpmu_attach_choose() - decide for a VM that has no vCPU yet
  * @kvm: the VM; the caller holds a reference
  * @attach: KVM_VPMU_ATTACH_...
  *
  * Return: 0, -EBUSY: the VM has a vCPU, or -ENOMEM.
  */
-int vpmu_choose(struct kvm *kvm, u32 attach)
+int vpmu_attach_choose(struct kvm *kvm, u32 attach)
 {
 	struct decision *old, *new = NULL;
 	int err = 0;
@@ -157,7 +157,7 @@ int vpmu_choose(struct kvm *kvm, u32 attach)
 	/* KVM counts a vCPU under this lock before it creates that. */
 	mutex_lock(&kvm->lock);
 	spin_lock(&decisions_lock);
-	old = kvm->created_vcpus ? NULL : find(kvm);
+	old = kvm->created_vcpus ? NULL : find_decision(kvm);
 	if (kvm->created_vcpus) {
 		err = -EBUSY;
 	} else {
@@ -176,12 +176,12 @@ int vpmu_choose(struct kvm *kvm, u32 attach)
  * The VM ends: another one may get its address.  Runs in the handler of ftrace
  * and doesn't sleep.
  */
-void vpmu_forget(struct kvm *kvm)
+void vpmu_attach_forget(struct kvm *kvm)
 {
 	struct decision *d;
 
 	spin_lock(&decisions_lock);
-	d = find(kvm);
+	d = find_decision(kvm);
 	if (d)
 		hash_del(&d->node);
 	spin_unlock(&decisions_lock);
@@ -189,7 +189,7 @@ void vpmu_forget(struct kvm *kvm)
 }
 
 /* No hook and no file is left that could come here. */
-void vpmu_forget_all(void)
+void vpmu_attach_forget_all(void)
 {
 	struct hlist_node *next;
 	struct decision *d;

@@ -85,7 +85,7 @@ static long get_info(void __user *arg)
 
 	/* These tell what VMs of others do. */
 	if (is_privileged()) {
-		struct hw_accesses accesses = hw_accesses();
+		struct hw_accesses accesses = vpmu_hw_accesses();
 
 		info.vms = describe_vms(NULL, 0);
 		info.rdmsr = accesses.rdmsr;
@@ -152,7 +152,7 @@ static struct file *get_vm_file(int fd)
 
 	if (!file)
 		return ERR_PTR(-EBADF);
-	if (!compat_file_is_vm(file)) {
+	if (!vpmu_compat_file_is_vm(file)) {
 		fput(file);
 		return ERR_PTR(-EINVAL);
 	}
@@ -186,7 +186,7 @@ static long get_vm(void __user *arg)
 	return copy_to_user(arg, &out, sizeof(out)) ? -EFAULT : 0;
 }
 
-static void nothing(void *unused)
+static void do_nothing(void *unused)
 {
 }
 
@@ -204,7 +204,7 @@ static void kick_vm(struct vpmu_vm *vm)
 		 * others look at requests before they enter the guest.
 		 */
 		if (kvm_vcpu_exiting_guest_mode(vcpu) == IN_GUEST_MODE)
-			smp_call_function_single(READ_ONCE(vcpu->cpu), nothing, NULL, false);
+			smp_call_function_single(READ_ONCE(vcpu->cpu), do_nothing, NULL, false);
 	}
 }
 
@@ -215,7 +215,7 @@ static long set_settings(const struct kvm_vpmu_settings *s, struct vpmu_vm *vm)
 	if (!vm)
 		return -ENOENT;
 	if (s->fields & KVM_VPMU_SET_TSC)
-		err = vtsc_set(vm, s->tsc);
+		err = vpmu_vtsc_set(vm, s->tsc);
 	if (err)
 		return err;
 	if (s->fields & KVM_VPMU_SET_FREEZE)
@@ -258,12 +258,12 @@ static long set_vm(void __user *arg)
 }
 
 /* On the CPU where a vCPU seems to be: bring its counters up to date. */
-static void refresh(void *arg)
+static void update_counters(void *arg)
 {
 	struct vpmu_vcpu *vv = arg;
 
 	if (this_cpu_read(vpmu_cpu.vv) == vv)
-		switch_refresh(vv);
+		vpmu_sched_update_all(vv);
 }
 
 static u64 to_ns(u64 ticks)
@@ -280,7 +280,7 @@ static void describe_counter(const struct vpmu_vcpu *vv, unsigned int i,
 	out->value = vv->guest.value[i];
 	out->enabled_ns = to_ns(c->enabled);
 	out->running_ns = to_ns(c->running);
-	if (guest_counting(&vv->guest, i))
+	if (vpmu_guest_counting(&vv->guest, i))
 		out->flags |= KVM_VPMU_COUNTER_ENABLED;
 	if (vv->denied & BIT_ULL(i))
 		out->flags |= KVM_VPMU_COUNTER_DENIED;
@@ -288,7 +288,7 @@ static void describe_counter(const struct vpmu_vcpu *vv, unsigned int i,
 		out->flags |= KVM_VPMU_COUNTER_BORROWS;
 }
 
-static u32 registers(const struct guest_pmu *guest)
+static u32 register_set(const struct guest_pmu *guest)
 {
 	switch (guest->set) {
 	case GUEST_AMD_LEGACY:
@@ -315,10 +315,10 @@ static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 	 * moves meanwhile, that brings it up to date.
 	 */
 	if (READ_ONCE(vv->loaded))
-		smp_call_function_single(READ_ONCE(vv->hot.vcpu->cpu), refresh, vv, true);
+		smp_call_function_single(READ_ONCE(vv->hot.vcpu->cpu), update_counters, vv, true);
 
 	out->vcpu_id = vv->hot.vcpu->vcpu_id;
-	out->registers = registers(&vv->guest);
+	out->registers = register_set(&vv->guest);
 	out->counters = vv->guest.nr;
 	out->exits = vv->hot.vcpu->stat.exits;
 	out->emulated = vv->hot.emulated;
@@ -409,7 +409,7 @@ free:
 /* A file's choice is its private_data.  How many have one: */
 static atomic_t choices;
 
-static long choose(struct file *device_file, const void __user *arg)
+static long set_choice(struct file *device_file, const void __user *arg)
 {
 	struct kvm_vpmu_attach attach;
 	struct file *file;
@@ -430,7 +430,7 @@ static long choose(struct file *device_file, const void __user *arg)
 	file = get_vm_file(attach.fd);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
-	err = vpmu_choose(file->private_data, attach.attach);
+	err = vpmu_attach_choose(file->private_data, attach.attach);
 	fput(file);
 	return err;
 }
@@ -451,7 +451,7 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 	case KVM_VPMU_GET_VM:
 		return get_vm(to);
 	case KVM_VPMU_ATTACH:
-		return choose(file, to);
+		return set_choice(file, to);
 	default:
 		return -ENOTTY;
 	}
@@ -481,13 +481,13 @@ static const struct file_operations device_fops = {
 };
 
 /* Has any open file of the device a choice for VMs? */
-bool chardev_any_choice(void)
+bool vpmu_chardev_any_choice(void)
 {
 	return atomic_read(&choices);
 }
 
 /* That of @file, KVM_VPMU_ATTACH_...; which may be any file */
-u32 chardev_choice(const struct file *file)
+u32 vpmu_chardev_choice(const struct file *file)
 {
 	if (file->f_op != &device_fops)
 		return KVM_VPMU_ATTACH_DEFAULT;
@@ -501,13 +501,13 @@ static struct miscdevice device = {
 	.mode = 0600,
 };
 
-int chardev_init(void)
+int vpmu_chardev_init(void)
 {
 	return misc_register(&device);
 }
 
-void chardev_exit(void)
+void vpmu_chardev_exit(void)
 {
 	misc_deregister(&device);
-	vpmu_forget_all();
+	vpmu_attach_forget_all();
 }

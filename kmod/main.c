@@ -17,26 +17,26 @@ static int __init vpmu_module_init(void)
 {
 	int err;
 
-	vpmu_hw = hw_probe();
+	vpmu_hw = vpmu_hw_probe();
 	if (!vpmu_hw)
 		return -ENODEV;
 
 	vpmu_hooks_choose();
-	err = compat_init();
+	err = vpmu_compat_init();
 	if (err)
 		return err;
 
-	switch_init();
-	err = pmi_init();
+	vpmu_cpu_init();
+	err = vpmu_pmi_init();
 	if (err) {
 		pr_err("no NMI handler: error %d\n", err);
 		goto put_compat;
 	}
-	err = hooks_enable(vpmu_hooks, vpmu_nr_hooks);
+	err = vpmu_hooks_enable(vpmu_hooks, vpmu_nr_hooks);
 	if (err)
 		goto remove_pmi;
 	/* After the hook that forgets what the device's users chose for a VM */
-	err = chardev_init();
+	err = vpmu_chardev_init();
 	if (err) {
 		pr_err("no device: error %d\n", err);
 		goto disable_hooks;
@@ -48,21 +48,21 @@ static int __init vpmu_module_init(void)
 	return 0;
 
 disable_hooks:
-	hooks_disable();
+	vpmu_hooks_disable();
 remove_pmi:
-	pmi_exit();
+	vpmu_pmi_exit();
 put_compat:
-	compat_exit();
+	vpmu_compat_exit();
 	return err;
 }
 
 /* No vCPU of ours is left: each holds a reference to the module. */
 static void __exit vpmu_module_exit(void)
 {
-	hooks_disable();
-	chardev_exit();
-	pmi_exit();
-	compat_exit();
+	vpmu_hooks_disable();
+	vpmu_chardev_exit();
+	vpmu_pmi_exit();
+	vpmu_compat_exit();
 }
 
 module_init(vpmu_module_init);

@@ -30,7 +30,7 @@ static void do_nothing(struct irq_work *work)
  * Interrupt this CPU as soon as it can be.  If that is in guest mode, the guest has executed
  * nothing yet.
  */
-void pmi_kick(void)
+void vpmu_kick(void)
 {
 	irq_work_queue(this_cpu_ptr(&kick));
 }
@@ -39,7 +39,7 @@ void pmi_kick(void)
  * Give host perf the counters back that it lent.  In the NMI handler, as
  * perf's own comes next and must find its values.
  */
-void pmi_give_back(struct vpmu_cpu *pc)
+void vpmu_give_back_lent(struct vpmu_cpu *pc)
 {
 	unsigned int slot;
 
@@ -73,7 +73,7 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		int i = READ_ONCE(pc->owner[slot]);
 
 		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot ||
-		    vv->counter[i].overflowed || !switch_holds(pc, &vv->counter[i]))
+		    vv->counter[i].overflowed || !vpmu_holds_slot(pc, &vv->counter[i]))
 			continue;
 		if (!vpmu_count_wrapped(&vv->counter[i].count, vpmu_hw->read(slot)))
 			continue;
@@ -85,10 +85,10 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	}
 	/* Lent, and the guest not entered yet: it must not be without what it borrows. */
 	if (pc->lent && !pc->busy && vpmu_hw->release_before_entry &&
-	    !compat_after_exit(vv->hot.vcpu))
-		pmi_kick();
+	    !vpmu_compat_after_exit(vv->hot.vcpu))
+		vpmu_kick();
 	if (!pc->busy)
-		pmi_give_back(pc);
+		vpmu_give_back_lent(pc);
 
 	if (handled) {
 		kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);
@@ -97,8 +97,8 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		 * requests for the last time before it enters the guest.
 		 * Cause an exit then.  Not if the guest has just been left.
 		 */
-		if (!(regs->flags & X86_EFLAGS_IF) && !compat_after_exit(vv->hot.vcpu))
-			pmi_kick();
+		if (!(regs->flags & X86_EFLAGS_IF) && !vpmu_compat_after_exit(vv->hot.vcpu))
+			vpmu_kick();
 	} else if (pc->late_nmi) {
 		handled = time_before(jiffies, pc->late_nmi);
 		pc->late_nmi = 0;
@@ -120,7 +120,7 @@ static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 
 	/* Host perf's own handler may have stopped an event. */
 	if (vv && vv->placed && vpmu_hw->reassert)
-		switch_reassert(vv);
+		vpmu_host_reassert(vv);
 	if (vpmu_hw->nmi_ended)
 		vpmu_hw->nmi_ended();
 	vpmu_hw->resume(pc->paused);
@@ -129,19 +129,19 @@ static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 	if (pc->busy && vpmu_hw->hold_again)
 		vpmu_hw->hold_again();
 	if (pc->handled && vpmu_hw->masks_interrupt)
-		compat_enable_pmi();
+		vpmu_compat_enable_pmi();
 	pc->handled = false;
 	return NMI_DONE;
 }
 
 /* Guest counter @i went over its top. */
-void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i)
+void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i)
 {
 	vv->stats.overflows++;
 	trace_vpmu_overflow(vv, i);
-	if (guest_has_status(&vv->guest))
-		vv->guest.status |= guest_bit(&vv->guest, i);
-	if (guest_interrupts(&vv->guest, i)) {
+	if (vpmu_guest_has_status(&vv->guest))
+		vv->guest.status |= vpmu_guest_bit(&vv->guest, i);
+	if (vpmu_guest_interrupts(&vv->guest, i)) {
 		vv->stats.pmis++;
 		trace_vpmu_inject(vv, i);
 		kvm_make_request(KVM_REQ_PMI, vv->hot.vcpu);
@@ -153,7 +153,7 @@ void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i)
  * that the NMI handler saw are the guest's?  The others came early; after them
  * the physical counter is armed exactly.  Settings may have been changed as well.
  */
-void pmi_handle(struct vpmu_vcpu *vv)
+void vpmu_pmi_handle(struct vpmu_vcpu *vv)
 {
 	unsigned long flags;
 	unsigned int i;
@@ -161,15 +161,15 @@ void pmi_handle(struct vpmu_vcpu *vv)
 	local_irq_save(flags);
 	for (i = 0; i < vv->guest.nr; i++)
 		if (vv->counter[i].overflowed)
-			switch_settle(vv, i);
+			vpmu_counter_update(vv, i);
 	local_irq_restore(flags);
-	switch_reconsider(vv);
+	vpmu_sched_apply_settings(vv);
 }
 
 static void deliver_now(struct vpmu_vcpu *vv)
 {
 	if (kvm_check_request(KVM_REQ_PMI, vv->hot.vcpu))
-		compat_deliver_pmi(vv->hot.vcpu);
+		vpmu_compat_deliver_pmi(vv->hot.vcpu);
 }
 
 /*
@@ -177,14 +177,14 @@ static void deliver_now(struct vpmu_vcpu *vv)
  * at.  The physical one would follow at the next VM entry, which the
  * interrupt has to come before.
  */
-void pmi_before_halt(struct vpmu_vcpu *vv)
+void vpmu_pmi_before_halt(struct vpmu_vcpu *vv)
 {
 	unsigned long flags;
 	unsigned int i;
 
 	local_irq_save(flags);
 	for (i = 0; i < vv->guest.nr; i++)
-		switch_settle(vv, i);
+		vpmu_counter_update(vv, i);
 	local_irq_restore(flags);
 
 	/* KVM before 6.7 doesn't look at this request before it sleeps. */
@@ -197,13 +197,13 @@ void pmi_before_halt(struct vpmu_vcpu *vv)
  * not of a request.  Where the thread is only switched out (interrupts are off
  * then, and the run queue is locked) the request can wait.
  */
-void pmi_put(struct vpmu_vcpu *vv)
+void vpmu_pmi_put(struct vpmu_vcpu *vv)
 {
 	if (!irqs_disabled())
 		deliver_now(vv);
 }
 
-int pmi_init(void)
+int vpmu_pmi_init(void)
 {
 	int cpu, err;
 
@@ -219,7 +219,7 @@ int pmi_init(void)
 	return err;
 }
 
-void pmi_exit(void)
+void vpmu_pmi_exit(void)
 {
 	int cpu;
 

@@ -24,8 +24,8 @@
  * By how much a physical counter runs ahead, and how far from its top: an additional
  * interrupt for at least so many events
  */
-#define LEAD		4096
-#define LEAD_FROM	65536
+#define ARM_MARGIN		4096
+#define ARM_MARGIN_FROM	65536
 
 /* How often to look whether an NMI that is on its way has come */
 #define WAIT_FOR_NMI	1000
@@ -34,7 +34,7 @@ DEFINE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
 DEFINE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);
 const struct hw_ops *vpmu_hw;
 
-void switch_init(void)
+void vpmu_cpu_init(void)
 {
 	unsigned int i;
 	int cpu;
@@ -46,14 +46,14 @@ void switch_init(void)
 
 static int vcpu_level(struct vpmu_vcpu *vv)
 {
-	return compat_get_cpl(vv->hot.vcpu) ? VPMU_USER : VPMU_KERNEL;
+	return vpmu_compat_get_cpl(vv->hot.vcpu) ? VPMU_USER : VPMU_KERNEL;
 }
 
 /*
  * What the coming VM entry adds to counter @i beyond what the guest does,
  * provided that the guest is entered at @level.
  */
-int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
+int vpmu_counter_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
 {
 	const struct vpmu_count *c = &vv->counter[i].count;
 
@@ -63,7 +63,7 @@ int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
 
 static __always_inline bool is_free(const struct vpmu_cpu *pc, int slot)
 {
-	return pc->owner[slot] == VPMU_NO_SLOT && !(pc->kept & BIT(slot)) &&
+	return pc->owner[slot] == VPMU_NO_SLOT && !(pc->host_saved & BIT(slot)) &&
 	       !vpmu_hw->in_use(slot);
 }
 
@@ -95,8 +95,8 @@ static __always_inline int find_slot(const struct vpmu_cpu *pc, const struct vpm
  * The rest of sync_with() if the physical counter (@wrapped) or the guest's went
  * over its top, or @gain is impossible.
  */
-static noinline bool sync_over_top(struct vpmu_vcpu *vv, unsigned int i, s64 gain,
-				   bool wrapped, bool seen)
+static noinline bool sync_overflowed(struct vpmu_vcpu *vv, unsigned int i, s64 gain,
+				     bool wrapped, bool seen)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
@@ -110,14 +110,14 @@ static noinline bool sync_over_top(struct vpmu_vcpu *vv, unsigned int i, s64 gai
 		 * Its NMI, if it is still to come, has nothing left to find, nor
 		 * has host perf, which would warn of it.
 		 */
-		if (guest_interrupts(&vv->guest, i))
+		if (vpmu_guest_interrupts(&vv->guest, i))
 			this_cpu_write(vpmu_cpu.late_nmi, jiffies + LATE_NMI);
 		if (!c->borrows)
 			vpmu_hw->ack(BIT_ULL(c->slot));
 	}
 
 	if (vpmu_count_add(&vv->guest.value[i], gain)) {
-		pmi_overflow(vv, i);
+		vpmu_counter_overflow(vv, i);
 		return false;
 	}
 	if (wrapped)
@@ -137,7 +137,7 @@ static __always_inline bool sync_with(struct vpmu_vcpu *vv, unsigned int i, u64 
 	u64 value = vv->guest.value[i] + gain;
 
 	if (unlikely(wrapped || gain < 0 || value > VPMU_COUNTER_MASK))
-		return sync_over_top(vv, i, gain, wrapped, seen);
+		return sync_overflowed(vv, i, gain, wrapped, seen);
 	vv->guest.value[i] = value;
 	return false;
 }
@@ -164,13 +164,13 @@ static __always_inline bool sync(struct vpmu_vcpu *vv, unsigned int i)
 	if (c->slot == VPMU_NO_SLOT)
 		return false;
 
-	emul_settle(vv);
+	vpmu_flush_pending(vv);
 	seen = take_overflowed(c);
 	return sync_with(vv, i, vpmu_hw->read(c->slot), seen);
 }
 
 /**
- * switch_sync() - bring a counter's guest value up to date
+ * vpmu_counter_sync() - bring a counter's guest value up to date
  * @vv: the vCPU
  * @i: the guest counter, which goes on
  *
@@ -179,16 +179,16 @@ static __always_inline bool sync(struct vpmu_vcpu *vv, unsigned int i)
  * Return: whether only the physical counter overflowed, which then has to be
  * armed again.
  */
-bool switch_sync(struct vpmu_vcpu *vv, unsigned int i)
+bool vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i)
 {
 	return sync(vv, i);
 }
 
 /* Bring a counter up to date, and arm it again if it overflowed early. */
-void switch_settle(struct vpmu_vcpu *vv, unsigned int i)
+void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i)
 {
 	if (unlikely(sync(vv, i)))
-		switch_arm(vv, i, false);
+		vpmu_counter_arm(vv, i, false);
 }
 
 /*
@@ -198,20 +198,20 @@ void switch_settle(struct vpmu_vcpu *vv, unsigned int i)
  *
  * @emulating: as for armed_value(); one ahead is exact then.
  */
-static unsigned int lead(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+static unsigned int arm_margin(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 	u64 left = VPMU_COUNTER_MASK - vv->guest.value[i];
-	unsigned int lead = 0;
+	unsigned int margin = 0;
 
-	if (c->count.class == VPMU_OTHER || !guest_interrupts(&vv->guest, i))
+	if (c->count.class == VPMU_OTHER || !vpmu_guest_interrupts(&vv->guest, i))
 		return 0;
-	if (left >= LEAD_FROM)
-		lead = LEAD;
+	if (left >= ARM_MARGIN_FROM)
+		margin = ARM_MARGIN;
 	else if (left && emulating && c->count.class == VPMU_INSTRUCTION)
-		lead = 1;
-	vv->hot.slack = min_t(s64, vv->hot.slack, lead);
-	return lead;
+		margin = 1;
+	vv->hot.margin = min_t(s64, vv->hot.margin, margin);
+	return margin;
 }
 
 /*
@@ -224,14 +224,14 @@ static __always_inline u64 armed_value(struct vpmu_vcpu *vv, unsigned int i, boo
 	struct vpmu_counter *c = &vv->counter[i];
 	int level, bias;
 
-	emul_settle(vv);
+	vpmu_flush_pending(vv);
 	if (!vpmu_hw->entry_counts) {
-		bias = -(int)lead(vv, i, emulating);
+		bias = -(int)arm_margin(vv, i, emulating);
 		return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
 	}
 
 	level = vcpu_level(vv);
-	bias = switch_next_entry(vv, i, level);
+	bias = vpmu_counter_next_entry(vv, i, level);
 	if (!emulating) {
 		vv->armed_level = level;
 		vv->hot.slow |= VPMU_SLOW_ARMED;
@@ -245,7 +245,7 @@ static __always_inline u64 armed_value(struct vpmu_vcpu *vv, unsigned int i, boo
 	return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
 }
 
-void switch_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 {
 	u64 value;
 
@@ -265,7 +265,7 @@ static void update_hot(struct vpmu_vcpu *vv)
 		vv->hot.slow |= VPMU_SLOW_BORROWS;
 	else
 		vv->hot.slow &= ~VPMU_SLOW_BORROWS;
-	vv->hot.told = false;
+	vv->hot.msr_list_valid = false;
 	this_cpu_write(vpmu_hot, hot);
 }
 
@@ -279,14 +279,14 @@ static __always_inline void prepare(struct vpmu_cpu *pc)
 }
 
 /* Put counter @i on physical counter @slot, which is free, and let it run. */
-static __always_inline void place(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating)
+static __always_inline void sched_in(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
 	prepare(this_cpu_ptr(&vpmu_cpu));
-	compat_host_counter_taken(hw_index(vpmu_hw, slot));
+	vpmu_compat_host_counter_taken(vpmu_hw_index(vpmu_hw, slot));
 	vpmu_hw->write(slot, armed_value(vv, i, emulating));
-	this_cpu_and(vpmu_cpu.left, ~BIT(slot));
+	this_cpu_and(vpmu_cpu.dirty, ~BIT(slot));
 	/* The NMI handler must know it before it runs, but not before that. */
 	c->slot = slot;
 	c->last = slot;
@@ -297,14 +297,14 @@ static __always_inline void place(struct vpmu_vcpu *vv, unsigned int i, int slot
 	vpmu_hw->start(slot, vv->guest.select[i], c->in_host);
 }
 
-static __always_inline void displace(struct vpmu_vcpu *vv, unsigned int i)
+static __always_inline void sched_out(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
 	vpmu_hw->halt(c->slot);
 	sync(vv, i);
 	this_cpu_write(vpmu_cpu.owner[c->slot], VPMU_NO_SLOT);
-	this_cpu_or(vpmu_cpu.left, BIT(c->slot));
+	this_cpu_or(vpmu_cpu.dirty, BIT(c->slot));
 	c->slot = VPMU_NO_SLOT;
 	vv->placed--;
 	vv->placed_in_host -= c->in_host;
@@ -340,7 +340,7 @@ static noinline int make_room_for_pinned(struct vpmu_vcpu *vv, const struct vpmu
 
 	if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot || vv->counter[i].borrows)
 		return VPMU_NO_SLOT;
-	displace(vv, i);
+	sched_out(vv, i);
 	/* Nobody's, but not free */
 	pc->owner[slot] = i;
 	other = find_slot(pc, &vv->counter[i]);
@@ -350,7 +350,7 @@ static noinline int make_room_for_pinned(struct vpmu_vcpu *vv, const struct vpmu
 		vv->counter[i].running += rdtsc() - vv->counter[i].since;
 		borrow_from_now_on(vv, i);
 	} else {
-		place(vv, i, other, false);
+		sched_in(vv, i, other, false);
 	}
 	pc->owner[slot] = VPMU_NO_SLOT;
 	return slot;
@@ -379,7 +379,7 @@ static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *f
 		if (slot == VPMU_NO_SLOT || !fits(slot, for_c) || !lendable(pc, c) ||
 		    (can_borrow && c->in_host))
 			continue;
-		displace(vv, i);
+		sched_out(vv, i);
 		c->running += rdtsc() - c->since;
 		borrow_from_now_on(vv, i);
 		return slot;
@@ -388,7 +388,7 @@ static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *f
 }
 
 /* What does counter @i count, and where? */
-static void configure(struct vpmu_vcpu *vv, unsigned int i)
+static void update_config(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
@@ -400,24 +400,24 @@ static void configure(struct vpmu_vcpu *vv, unsigned int i)
 	if (vv->freeze == KVM_VPMU_FREEZE_VCPU)
 		c->count.class = VPMU_OTHER;
 	else
-		c->count.class = guest_class(&vv->guest, i);
-	c->count.filter = guest_filter(&vv->guest, i);
-	c->tells = c->count.class != VPMU_OTHER &&
+		c->count.class = vpmu_guest_class(&vv->guest, i);
+	c->count.filter = vpmu_guest_filter(&vv->guest, i);
+	c->cpl_filtered = c->count.class != VPMU_OTHER &&
 		   c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER);
 	c->pinned = i < vv->guest.general && vpmu_hw->pinned && vpmu_hw->pinned(c->select);
 	c->in_host = vv->freeze == KVM_VPMU_FREEZE_VCPU ||
 		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
-		      guest_speculative(&vv->guest, i));
+		      vpmu_guest_speculative(&vv->guest, i));
 }
 
 /**
- * switch_start() - let a guest counter run, if it isn't yet
+ * vpmu_sched_start() - let a guest counter run, if it isn't yet
  * @vv: the vCPU; nothing happens unless it is loaded
  * @i: the guest counter, which the guest has enabled
  * @emulating: it was the instruction being emulated that did; the counter
  *	counts that
  */
-void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 	int slot;
@@ -427,7 +427,7 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	    (vv->denied & BIT_ULL(i)))
 		return;
 
-	configure(vv, i);
+	update_config(vv, i);
 	/*
 	 * Another ioctl than KVM_RUN may be one of several that save the vCPU: nothing may
 	 * change between them, nor an overflow's interrupt come behind the one that saves it.
@@ -436,7 +436,7 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 		return;
 	c->overflowed = false;
 	c->since = rdtsc();
-	vv->telling += c->tells;
+	vv->nr_cpl_filtered += c->cpl_filtered;
 
 	slot = find_slot(this_cpu_ptr(&vpmu_cpu), c);
 	if (slot == VPMU_NO_SLOT)
@@ -444,12 +444,12 @@ void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 	if (slot == VPMU_NO_SLOT)
 		borrow_from_now_on(vv, i);
 	else
-		place(vv, i, slot, emulating);
+		sched_in(vv, i, slot, emulating);
 	update_hot(vv);
 }
 
 /* Stop a guest counter if it runs. */
-void switch_stop(struct vpmu_vcpu *vv, unsigned int i)
+void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 	u64 ticks;
@@ -458,8 +458,8 @@ void switch_stop(struct vpmu_vcpu *vv, unsigned int i)
 	if (c->slot == VPMU_NO_SLOT && !c->borrows)
 		return;
 
-	emul_settle(vv);
-	vv->telling -= c->tells;
+	vpmu_flush_pending(vv);
+	vv->nr_cpl_filtered -= c->cpl_filtered;
 	ticks = rdtsc() - c->since;
 	c->enabled += ticks;
 	if (c->borrows) {
@@ -467,7 +467,7 @@ void switch_stop(struct vpmu_vcpu *vv, unsigned int i)
 		vv->borrowing--;
 	} else {
 		c->running += ticks;
-		displace(vv, i);
+		sched_out(vv, i);
 	}
 	update_hot(vv);
 }
@@ -477,25 +477,25 @@ static void start_all(struct vpmu_vcpu *vv)
 	unsigned int i;
 
 	for (i = 0; i < vv->guest.nr; i++)
-		if (guest_counting(&vv->guest, i))
-			switch_start(vv, i, false);
+		if (vpmu_guest_counting(&vv->guest, i))
+			vpmu_sched_start(vv, i, false);
 }
 
 /* Leave nothing of the guest that anybody could read. */
-static void clear_left(void)
+static void clear_dirty(void)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned int slot;
 	u64 left = 0;
 
-	if (!pc->left)
+	if (!pc->dirty)
 		return;
-	for_each_set_bit(slot, &pc->left, VPMU_MAX_COUNTERS)
-		left |= BIT_ULL(hw_index(vpmu_hw, slot));
-	if (!compat_host_counters_left(left))
-		for_each_set_bit(slot, &pc->left, VPMU_MAX_COUNTERS)
+	for_each_set_bit(slot, &pc->dirty, VPMU_MAX_COUNTERS)
+		left |= BIT_ULL(vpmu_hw_index(vpmu_hw, slot));
+	if (!vpmu_compat_host_counters_left(left))
+		for_each_set_bit(slot, &pc->dirty, VPMU_MAX_COUNTERS)
 			vpmu_hw->write(slot, 0);
-	pc->left = 0;
+	pc->dirty = 0;
 }
 
 static void stop_all(struct vpmu_vcpu *vv)
@@ -504,21 +504,21 @@ static void stop_all(struct vpmu_vcpu *vv)
 
 	if (vv->placed || vv->borrowing)
 		for (i = 0; i < vv->guest.nr; i++)
-			switch_stop(vv, i);
+			vpmu_sched_stop(vv, i);
 }
 
-void switch_load(struct vpmu_vcpu *vv)
+void vpmu_sched_load(struct vpmu_vcpu *vv)
 {
 	/*
 	 * KVM may be about to complete an instruction, before it looks at its
 	 * requests; on Linux 6.1 a new filter makes none at all.
 	 */
-	u64 denied = access_denied(vv);
+	u64 denied = vpmu_denied_counters(vv);
 	unsigned long flags;
 
 	local_irq_save(flags);
 	vv->loaded = true;
-	vv->running = compat_running(vv->hot.vcpu, vv->run_seen);
+	vv->running = vpmu_compat_running(vv->hot.vcpu, vv->run_seen);
 	vv->freeze = READ_ONCE(vv->vm->freeze);
 	vv->denied = denied;
 	this_cpu_write(vpmu_cpu.vv, vv);
@@ -526,14 +526,14 @@ void switch_load(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 }
 
-void switch_put(struct vpmu_vcpu *vv)
+void vpmu_sched_put(struct vpmu_vcpu *vv)
 {
 	unsigned long flags;
 
 	trace_vpmu_put(vv);
 	local_irq_save(flags);
 	stop_all(vv);
-	clear_left();
+	clear_dirty();
 	this_cpu_write(vpmu_cpu.prepared, false);
 	this_cpu_write(vpmu_cpu.vv, NULL);
 	vv->loaded = false;
@@ -544,10 +544,10 @@ void switch_put(struct vpmu_vcpu *vv)
 }
 
 /* Settings may have changed under running counters: the freeze mode, the event filter. */
-void switch_reconsider(struct vpmu_vcpu *vv)
+void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)
 {
 	u32 freeze = READ_ONCE(vv->vm->freeze);
-	u64 denied = access_denied(vv);
+	u64 denied = vpmu_denied_counters(vv);
 	unsigned long flags;
 
 	if (freeze == vv->freeze && denied == vv->denied)
@@ -562,7 +562,7 @@ void switch_reconsider(struct vpmu_vcpu *vv)
 }
 
 /* Bring all counters up to date, on the CPU that the vCPU is loaded on. */
-void switch_refresh(struct vpmu_vcpu *vv)
+void vpmu_sched_update_all(struct vpmu_vcpu *vv)
 {
 	unsigned int i;
 	u64 now = rdtsc();
@@ -571,7 +571,7 @@ void switch_refresh(struct vpmu_vcpu *vv)
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
-		switch_settle(vv, i);
+		vpmu_counter_update(vv, i);
 		if (c->slot == VPMU_NO_SLOT && !c->borrows)
 			continue;
 		c->enabled += now - c->since;
@@ -583,23 +583,23 @@ void switch_refresh(struct vpmu_vcpu *vv)
 
 /*
  * Host perf stopped the event on physical counter @slot of this CPU, and will
- * (@kept) or won't want the counter's value later.  Safe in NMIs.
+ * (@host_saved) or won't want the counter's value later.  Safe in NMIs.
  */
-void switch_keep(unsigned int slot, bool kept)
+void vpmu_host_count_saved(unsigned int slot, bool kept)
 {
 	if (slot >= vpmu_hw->nr)
 		return;
 	if (kept)
-		this_cpu_or(vpmu_cpu.kept, BIT(slot));
+		this_cpu_or(vpmu_cpu.host_saved, BIT(slot));
 	else
-		this_cpu_and(vpmu_cpu.kept, ~BIT(slot));
+		this_cpu_and(vpmu_cpu.host_saved, ~BIT(slot));
 }
 
 /*
  * Host perf is about to use the physical counters from @first to @last of this CPU.  It doesn't
  * know of guests, so the guest's counters move.
  */
-void switch_evict(unsigned int first, unsigned int last)
+void vpmu_host_evict(unsigned int first, unsigned int last)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_vcpu *vv = pc->vv;
@@ -610,10 +610,10 @@ void switch_evict(unsigned int first, unsigned int last)
 		return;
 	last = min(last, vpmu_hw->nr - 1);
 	for (slot = first; slot <= last; slot++) {
-		switch_keep(slot, false);
+		vpmu_host_count_saved(slot, false);
 		/* Host perf writes its own count there. */
 		if (pc->owner[slot] == VPMU_NO_SLOT)
-			this_cpu_and(vpmu_cpu.left, ~BIT(slot));
+			this_cpu_and(vpmu_cpu.dirty, ~BIT(slot));
 	}
 	if (!vv)
 		return;
@@ -623,8 +623,8 @@ void switch_evict(unsigned int first, unsigned int last)
 		if (pc->owner[slot] == VPMU_NO_SLOT)
 			continue;
 		i = pc->owner[slot];
-		switch_stop(vv, i);
-		pc->left &= ~BIT(slot);
+		vpmu_sched_stop(vv, i);
+		pc->dirty &= ~BIT(slot);
 		vv->stats.evicted++;
 		evicted |= BIT(i);
 	}
@@ -633,7 +633,7 @@ void switch_evict(unsigned int first, unsigned int last)
 		for (slot = first; slot <= last; slot++)
 			pc->owner[slot] = __ffs(evicted);
 		for_each_set_bit(i, &evicted, VPMU_MAX_COUNTERS)
-			switch_start(vv, i, false);
+			vpmu_sched_start(vv, i, false);
 		for (slot = first; slot <= last; slot++)
 			pc->owner[slot] = VPMU_NO_SLOT;
 	}
@@ -645,20 +645,20 @@ void switch_evict(unsigned int first, unsigned int last)
  * (topdown metrics, say) or not.  What it writes for that, later, may be shared with guests'
  * counters.
  */
-void switch_host_changes(void)
+void vpmu_host_changed(void)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
 	if (!vv)
 		return;
-	WRITE_ONCE(vv->hot.told, false);
+	WRITE_ONCE(vv->hot.msr_list_valid, false);
 	/* In an NMI: pmi_nmi_end() does it. */
 	if (vpmu_hw->reassert && !in_nmi())
 		vv->hot.slow |= VPMU_SLOW_STALE;
 }
 
 /* All registers are as the guest's counters need them, if they weren't any more. */
-void switch_reassert(struct vpmu_vcpu *vv)
+void vpmu_host_reassert(struct vpmu_vcpu *vv)
 {
 	const struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned long mask = 0;
@@ -667,7 +667,7 @@ void switch_reassert(struct vpmu_vcpu *vv)
 	for (i = 0; i < vv->guest.nr; i++) {
 		const struct vpmu_counter *c = &vv->counter[i];
 
-		if (c->slot != VPMU_NO_SLOT && switch_holds(pc, c))
+		if (c->slot != VPMU_NO_SLOT && vpmu_holds_slot(pc, c))
 			mask |= BIT(c->slot);
 	}
 	vpmu_hw->reassert(mask);
@@ -687,10 +687,10 @@ static u64 quiet_slots(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
 		bool loud;
 
 		if (i != VPMU_NO_SLOT && vv->counter[i].slot == slot &&
-		    switch_holds(pc, &vv->counter[i]))
-			loud = guest_interrupts(&vv->guest, i);
+		    vpmu_holds_slot(pc, &vv->counter[i]))
+			loud = vpmu_guest_interrupts(&vv->guest, i);
 		else
-			loud = compat_host_has(hw_index(vpmu_hw, slot));
+			loud = vpmu_compat_host_has(vpmu_hw_index(vpmu_hw, slot));
 		if (!loud)
 			quiet |= BIT_ULL(slot);
 	}
@@ -722,7 +722,7 @@ static int choose(const struct vpmu_cpu *pc, const enum compat_loss *loses,
 	return best;
 }
 
-static __always_inline void lend(struct vpmu_cpu *pc, unsigned int slot)
+static __always_inline void lend_counter(struct vpmu_cpu *pc, unsigned int slot)
 {
 	if (pc->lent & BIT(slot))
 		return;
@@ -734,9 +734,9 @@ static __always_inline void lend(struct vpmu_cpu *pc, unsigned int slot)
 static noinline void lend_partner(struct vpmu_cpu *pc, unsigned int slot, unsigned long pairs)
 {
 	if (pairs & BIT(slot))
-		lend(pc, slot + 1);
+		lend_counter(pc, slot + 1);
 	else if (slot && (pairs & BIT(slot - 1)))
-		lend(pc, slot - 1);
+		lend_counter(pc, slot - 1);
 }
 
 /*
@@ -748,7 +748,7 @@ static noinline void lend_partner(struct vpmu_cpu *pc, unsigned int slot, unsign
  * without the counter.  Where they can't be held that long, their handler makes the
  * guest exit before it executes anything (pmi_nmi()); so does this, if one is coming.
  */
-void switch_borrow(struct vpmu_vcpu *vv)
+void vpmu_borrow(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	enum compat_loss loses[VPMU_MAX_COUNTERS];
@@ -761,13 +761,13 @@ void switch_borrow(struct vpmu_vcpu *vv)
 	pc->lending = 0;
 	pc->was_lent = 0;
 	if (!hold_nmis(pc, vv)) {
-		pmi_kick();
+		vpmu_kick();
 		return;
 	}
 	pc->busy = true;
 	barrier();
 	prepare(pc);
-	pairs = compat_host_losses(loses, vpmu_hw->general, vpmu_hw->nr);
+	pairs = vpmu_compat_host_losses(loses, vpmu_hw->general, vpmu_hw->nr);
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
@@ -776,7 +776,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		slot = choose(pc, loses, c);
 		if (slot == VPMU_NO_SLOT)
 			continue;
-		lend(pc, slot);
+		lend_counter(pc, slot);
 		if (unlikely(pairs))
 			lend_partner(pc, slot, pairs);
 		vpmu_hw->write(slot, armed_value(vv, i, false));
@@ -788,7 +788,7 @@ void switch_borrow(struct vpmu_vcpu *vv)
 		vv->stats.gaps += c->in_host;
 	}
 	pc->was_lent = pc->lent;
-	vv->hot.told = false;
+	vv->hot.msr_list_valid = false;
 	pc->lending = rdtsc() - pc->lent_since;
 	barrier();
 	pc->busy = false;
@@ -800,11 +800,11 @@ void switch_borrow(struct vpmu_vcpu *vv)
  * The guest has exited.  NMIs have been possible since, and their handler has
  * given the counters back then.
  */
-void switch_give_back(struct vpmu_vcpu *vv)
+void vpmu_give_back(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	/* One that made the guest exit is handled behind this, and blocks others. */
-	unsigned int wait = compat_nmi_exit(vv->hot.vcpu) ? 0 : WAIT_FOR_NMI;
+	unsigned int wait = vpmu_compat_nmi_exit(vv->hot.vcpu) ? 0 : WAIT_FOR_NMI;
 	u64 exited = rdtsc(), ticks, in_host;
 	unsigned int slot, tries;
 
@@ -814,7 +814,7 @@ void switch_give_back(struct vpmu_vcpu *vv)
 		cpu_relax();
 	pc->busy = true;
 	barrier();
-	pmi_give_back(pc);
+	vpmu_give_back_lent(pc);
 	ticks = rdtsc() - pc->lent_since;
 	in_host = pc->lending + rdtsc() - exited;
 	for (slot = 0; slot < vpmu_hw->nr; slot++) {
@@ -823,7 +823,7 @@ void switch_give_back(struct vpmu_vcpu *vv)
 
 		if (!(pc->was_lent & BIT(slot)))
 			continue;
-		compat_host_event_paused(hw_index(vpmu_hw, slot), ticks, in_host);
+		vpmu_compat_host_event_paused(vpmu_hw_index(vpmu_hw, slot), ticks, in_host);
 		if (i == VPMU_NO_SLOT)
 			continue;
 		c = &vv->counter[i];
@@ -835,7 +835,7 @@ void switch_give_back(struct vpmu_vcpu *vv)
 	}
 	if (vpmu_hw->returned)
 		vpmu_hw->returned(pc->was_lent);
-	vv->hot.told = false;
+	vv->hot.msr_list_valid = false;
 	barrier();
 	pc->busy = false;
 	vpmu_hw->release_nmis();

@@ -50,23 +50,23 @@ struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
  */
 void vpmu_refresh(struct vpmu_vcpu *vv)
 {
-	struct guest_config config = compat_guest_config(vv->hot.vcpu, &vv->leaf);
+	struct guest_config config = vpmu_compat_guest_config(vv->hot.vcpu, &vv->leaf);
 	unsigned long flags;
 	unsigned int i;
 
 	config.general = min(config.general, vpmu_hw->general);
 	config.fixed = min(config.fixed, vpmu_hw->nr - vpmu_hw->general);
 	/* Linux 6.1 comes here for any write of PERF_CAPABILITIES, too. */
-	if (guest_has_config(&vv->guest, &config))
+	if (vpmu_guest_has_config(&vv->guest, &config))
 		return;
 
 	local_irq_save(flags);
 	for (i = 0; i < vv->guest.nr; i++) {
-		switch_stop(vv, i);
+		vpmu_sched_stop(vv, i);
 		/* What a select means depends on the set, too. */
 		vv->counter[i].select = 0;
 	}
-	guest_reset(&vv->guest, &config);
+	vpmu_guest_reset(&vv->guest, &config);
 	vv->denied = 0;
 	local_irq_restore(flags);
 }
@@ -111,7 +111,7 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 		return -ENOMEM;
 	}
 	vv->hot.vcpu = vcpu;
-	vv->hot.slack = S64_MAX;
+	vv->hot.margin = S64_MAX;
 	for (i = 0; i < VPMU_MAX_COUNTERS; i++) {
 		vv->counter[i].slot = VPMU_NO_SLOT;
 		vv->counter[i].last = VPMU_NO_SLOT;

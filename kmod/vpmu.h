@@ -16,8 +16,8 @@
  * vCPUs, and settings.  A vCPU's counters are touched by one task at a time:
  * KVM holds the vcpu->mutex or is creating or destroying the vCPU.  Interrupts
  * are off wherever physical counters or their bookkeeping change, as host perf
- * starts events from interrupts (switch_evict()) and tools read counters by
- * one (switch_refresh()).  The NMI handler changes nothing of it: it reads
+ * starts events from interrupts (vpmu_host_evict()) and tools read counters by
+ * one (vpmu_sched_update_all()).  The NMI handler changes nothing of it: it reads
  * counters, acknowledges and requests.
  */
 #ifndef VPMU_VPMU_H
@@ -69,7 +69,7 @@ struct vpmu_vm {
  * @borrows: runs, but found no free physical counter; it borrows one of
  *	host perf's while the vCPU is in guest mode
  * @in_host: counts while KVM works for the vCPU, too
- * @tells: @count's class is one of the tally's, and its filter tells levels apart
+ * @cpl_filtered: @count's class is one of the tally's, and its filter tells levels apart
  * @overflowed: the NMI handler saw it overflow since the last
  *	synchronization
  * @since: TSC when it was started
@@ -86,7 +86,7 @@ struct vpmu_counter {
 	u32 freeze;
 	bool borrows;
 	bool in_host;
-	bool tells;
+	bool cpl_filtered;
 	bool overflowed;
 	u64 since;
 	u64 enabled;
@@ -103,21 +103,21 @@ struct vpmu_counter {
  * struct vpmu_hot - what each VM exit touches; stubs.S knows it (hook/hot.h)
  * @vcpu: KVM's vCPU
  * @slow: VPMU_SLOW_...; why the short way isn't enough, 0 usually
- * @owed: mask of the classes in which KVM completed one event for the guest
+ * @pending: mask of the classes in which KVM completed one event for the guest
  *	since the last entry, which is not in the tally yet
  * @emulated: instructions that KVM completed while counters ran
- * @slack: where VM entries don't count: how many more events KVM may complete
+ * @margin: where VM entries don't count: how many more events KVM may complete
  *	before some physical counter falls behind the guest's
- * @told: Intel: host perf has told KVM's VMCS which counters count in guest mode, and
+ * @msr_list_valid: Intel: host perf has told KVM's VMCS which counters count in guest mode, and
  *	nothing has changed since
  */
 struct vpmu_hot {
 	struct kvm_vcpu *vcpu;
 	u32 slow;
-	u32 owed;
+	u32 pending;
 	u64 emulated;
-	s64 slack;
-	u32 told;
+	s64 margin;
+	u32 msr_list_valid;
 };
 
 /**
@@ -128,19 +128,19 @@ struct vpmu_hot {
  * @vm: its VM
  * @sibling: in the VM's list
  * @node: in the table of all (vcpu.c)
- * @leaf: Intel: what compat_guest_config() keeps of its CPUID
+ * @leaf: Intel: what vpmu_compat_guest_config() keeps of its CPUID
  * @denied: mask of counters that KVM_SET_PMU_EVENT_FILTER keeps still
  * @freeze: the freeze mode that counters were started in
  * @counter: where its counters run
  * @loaded: between vcpu_load and vcpu_put
- * @run_seen: KVM_RUN has begun, and not ended; see compat_running()
+ * @run_seen: KVM_RUN has begun, and not ended; see vpmu_compat_running()
  * @running: loaded for KVM_RUN, not for another ioctl
  * @put_tsc: the TSC when it was put; 0 if what passes since isn't to be taken out
  *	of the guest's
  * @placed: how many counters are on physical ones
  * @placed_in_host: how many of these count in host mode, too
  * @borrowing: how many counters borrow one for each stay in guest mode
- * @telling: how many counters run that tell levels apart
+ * @nr_cpl_filtered: how many counters run that tell levels apart
  * @armed_level: the level that the coming entry was assumed to have when
  *	counters were armed
  * @stats: figures since the vCPU was created, as in struct kvm_vpmu_vcpu
@@ -163,7 +163,7 @@ struct vpmu_vcpu {
 	unsigned int placed;
 	unsigned int placed_in_host;
 	unsigned int borrowing;
-	unsigned int telling;
+	unsigned int nr_cpl_filtered;
 	int armed_level;
 	struct {
 		u64 overflows;
@@ -185,8 +185,8 @@ struct vpmu_vcpu {
  * @vv: the loaded vCPU if it has an object, else NULL; first, for stubs.S
  * @owner: which guest counter a physical one runs, or VPMU_NO_SLOT
  * @prepared: counters may be started, since @vv was loaded
- * @kept: mask of counters on which a stopped host event has left its count
- * @left: mask of counters on which a stopped guest counter has left its count
+ * @host_saved: mask of counters on which a stopped host event has left its count
+ * @dirty: mask of counters on which a stopped guest counter has left its count
  * @saved: what host perf had on a counter that is lent
  * @lent: mask of them
  * @was_lent: mask of those that were lent for this entry, given back or not
@@ -204,8 +204,8 @@ struct vpmu_cpu {
 	struct vpmu_vcpu *vv;
 	int owner[VPMU_MAX_COUNTERS];
 	bool prepared;
-	unsigned long kept;
-	unsigned long left;
+	unsigned long host_saved;
+	unsigned long dirty;
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;
@@ -224,7 +224,7 @@ DECLARE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
  * Is counter @c, which has a slot, on that physical counter now?  One that borrows isn't once an
  * NMI has given its slot back.
  */
-static inline bool switch_holds(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
+static inline bool vpmu_holds_slot(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 {
 	return !c->borrows || (READ_ONCE(pc->lent) & BIT(c->slot));
 }
@@ -247,71 +247,71 @@ void vpmu_refresh(struct vpmu_vcpu *vv);
  * access.c: in place of kvm_pmu_is_valid_msr() and so on, called by stubs.S; 0, or
  * 1 for #GP, as those return it
  */
-bool access_valid(struct vpmu_vcpu *vv, u32 msr);
-int access_read(struct vpmu_vcpu *vv, struct msr_data *msr);
-int access_write(struct vpmu_vcpu *vv, struct msr_data *msr);
-int access_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data);
-u64 access_denied(struct vpmu_vcpu *vv);
+bool vpmu_msr_valid(struct vpmu_vcpu *vv, u32 msr);
+int vpmu_msr_read(struct vpmu_vcpu *vv, struct msr_data *msr);
+int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr);
+int vpmu_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data);
+u64 vpmu_denied_counters(struct vpmu_vcpu *vv);
 
 /* emul.c */
-bool __noendbr emul_entry(struct vpmu_vcpu *vv);
-bool __noendbr emul_entry_uncounted(struct vpmu_vcpu *vv);
-void emul_event(struct vpmu_vcpu *vv, enum vpmu_class class);
-void emul_settle_owed(struct vpmu_vcpu *vv);
-void emul_leave_level(struct vpmu_vcpu *vv);
-void emul_repeats(struct vpmu_vcpu *vv);
+bool __noendbr vpmu_entry(struct vpmu_vcpu *vv);
+bool __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv);
+void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class);
+void __vpmu_flush_pending(struct vpmu_vcpu *vv);
+void vpmu_level_changes(struct vpmu_vcpu *vv);
+void vpmu_instruction_repeats(struct vpmu_vcpu *vv);
 
 /* Bring the tally up to date, before anybody looks at it; interrupts are off. */
-static inline void emul_settle(struct vpmu_vcpu *vv)
+static inline void vpmu_flush_pending(struct vpmu_vcpu *vv)
 {
-	if (unlikely(vv->hot.owed))
-		emul_settle_owed(vv);
+	if (unlikely(vv->hot.pending))
+		__vpmu_flush_pending(vv);
 }
 
 /* switch.c */
-void switch_init(void);
-void switch_load(struct vpmu_vcpu *vv);
-void switch_put(struct vpmu_vcpu *vv);
-void switch_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
-void switch_stop(struct vpmu_vcpu *vv, unsigned int i);
-bool switch_sync(struct vpmu_vcpu *vv, unsigned int i);
-void switch_settle(struct vpmu_vcpu *vv, unsigned int i);
-void switch_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
-int switch_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level);
-void switch_evict(unsigned int first, unsigned int last);
-void switch_keep(unsigned int slot, bool kept);
-void switch_borrow(struct vpmu_vcpu *vv);
-void switch_give_back(struct vpmu_vcpu *vv);
-void switch_reconsider(struct vpmu_vcpu *vv);
-void switch_refresh(struct vpmu_vcpu *vv);
-void switch_host_changes(void);
-void switch_reassert(struct vpmu_vcpu *vv);
+void vpmu_cpu_init(void);
+void vpmu_sched_load(struct vpmu_vcpu *vv);
+void vpmu_sched_put(struct vpmu_vcpu *vv);
+void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
+void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i);
+bool vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i);
+void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i);
+void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
+int vpmu_counter_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level);
+void vpmu_host_evict(unsigned int first, unsigned int last);
+void vpmu_host_count_saved(unsigned int slot, bool kept);
+void vpmu_borrow(struct vpmu_vcpu *vv);
+void vpmu_give_back(struct vpmu_vcpu *vv);
+void vpmu_sched_apply_settings(struct vpmu_vcpu *vv);
+void vpmu_sched_update_all(struct vpmu_vcpu *vv);
+void vpmu_host_changed(void);
+void vpmu_host_reassert(struct vpmu_vcpu *vv);
 
 /* pmi.c */
-int pmi_init(void);
-void pmi_exit(void);
-void pmi_kick(void);
-void pmi_overflow(struct vpmu_vcpu *vv, unsigned int i);
-void pmi_handle(struct vpmu_vcpu *vv);
-void pmi_before_halt(struct vpmu_vcpu *vv);
-void pmi_put(struct vpmu_vcpu *vv);
-void pmi_give_back(struct vpmu_cpu *pc);
+int vpmu_pmi_init(void);
+void vpmu_pmi_exit(void);
+void vpmu_kick(void);
+void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i);
+void vpmu_pmi_handle(struct vpmu_vcpu *vv);
+void vpmu_pmi_before_halt(struct vpmu_vcpu *vv);
+void vpmu_pmi_put(struct vpmu_vcpu *vv);
+void vpmu_give_back_lent(struct vpmu_cpu *pc);
 
 /* vtsc.c */
-int vtsc_set(struct vpmu_vm *vm, u32 tsc);
-void vtsc_put(struct vpmu_vcpu *vv);
-u64 vtsc_load(struct vpmu_vcpu *vv);
+int vpmu_vtsc_set(struct vpmu_vm *vm, u32 tsc);
+void vpmu_vtsc_put(struct vpmu_vcpu *vv);
+u64 vpmu_vtsc_load(struct vpmu_vcpu *vv);
 
 /* attach.c */
-bool vpmu_wanted(struct kvm *kvm);
-int vpmu_choose(struct kvm *kvm, u32 attach);
-void vpmu_forget(struct kvm *kvm);
-void vpmu_forget_all(void);
+bool vpmu_attach_wanted(struct kvm *kvm);
+int vpmu_attach_choose(struct kvm *kvm, u32 attach);
+void vpmu_attach_forget(struct kvm *kvm);
+void vpmu_attach_forget_all(void);
 
 /* chardev.c */
-int chardev_init(void);
-void chardev_exit(void);
-bool chardev_any_choice(void);
-u32 chardev_choice(const struct file *file);
+int vpmu_chardev_init(void);
+void vpmu_chardev_exit(void);
+bool vpmu_chardev_any_choice(void);
+u32 vpmu_chardev_choice(const struct file *file);
 
 #endif

@@ -30,7 +30,7 @@ static bool same_frequency(const struct kvm_vcpu *vcpu)
  * Return: 0, or -EOPNOTSUPP: the host's TSC isn't the same on all CPUs, or the
  * guest's has another frequency.
  */
-int vtsc_set(struct vpmu_vm *vm, u32 tsc)
+int vpmu_vtsc_set(struct vpmu_vm *vm, u32 tsc)
 {
 	struct vpmu_vcpu *vv;
 
@@ -55,13 +55,13 @@ int vtsc_set(struct vpmu_vm *vm, u32 tsc)
 }
 
 /* Before anything else that vcpu_put does */
-void vtsc_put(struct vpmu_vcpu *vv)
+void vpmu_vtsc_put(struct vpmu_vcpu *vv)
 {
 	vv->put_tsc = READ_ONCE(vv->vm->tsc) == KVM_VPMU_TSC_VCPU ? rdtsc() : 0;
 }
 
 /* Before KVM's own part of vcpu_load.  Return what was taken out of the TSC. */
-u64 vtsc_load(struct vpmu_vcpu *vv)
+u64 vpmu_vtsc_load(struct vpmu_vcpu *vv)
 {
 	struct kvm_vcpu *vcpu = vv->hot.vcpu;
 	s64 ticks;

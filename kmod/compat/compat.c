@@ -21,16 +21,16 @@
 #define COMPAT_KERNEL	LINUX_VERSION_CODE
 #endif
 
-DEFINE_STATIC_CALL_NULL(compat_get_cpl, compat_proto_get_cpl);
-DEFINE_STATIC_CALL_NULL(module_address, compat_proto_module_address);
-DEFINE_STATIC_CALL_NULL(lookup_name, compat_proto_kallsyms);
-DEFINE_STATIC_CALL_NULL(get_capability, perf_get_x86_pmu_capability);
+DEFINE_STATIC_CALL_NULL(vpmu_compat_get_cpl, vpmu_compat_proto_get_cpl);
+DEFINE_STATIC_CALL_NULL(vpmu_module_address, vpmu_compat_proto_module_address);
+DEFINE_STATIC_CALL_NULL(vpmu_lookup_name, vpmu_compat_proto_kallsyms);
+DEFINE_STATIC_CALL_NULL(vpmu_get_capability, perf_get_x86_pmu_capability);
 
-DEFINE_STATIC_CALL_NULL(guest_get_msrs, compat_proto_guest_get_msrs);
-DEFINE_STATIC_CALL_NULL(lapic_init, compat_proto_lapic_init);
+DEFINE_STATIC_CALL_NULL(vpmu_perf_guest_get_msrs, vpmu_compat_proto_guest_get_msrs);
+DEFINE_STATIC_CALL_NULL(vpmu_lapic_init, vpmu_compat_proto_lapic_init);
 
-DEFINE_STATIC_CALL_NULL(deliver_pmi, compat_proto_init);
-DEFINE_STATIC_CALL_NULL(file_is_vm, compat_proto_file_is_kvm);
+DEFINE_STATIC_CALL_NULL(vpmu_deliver_pmi, vpmu_compat_proto_init);
+DEFINE_STATIC_CALL_NULL(vpmu_file_is_vm, vpmu_compat_proto_file_is_kvm);
 
 static struct module *vendor_module;
 
@@ -44,7 +44,7 @@ struct host_events {
 static struct host_events __percpu *host_events;
 static size_t intel_masks;	/* where in cpu_hw_events */
 
-unsigned long compat_resolve(const char *symbol)
+unsigned long vpmu_compat_resolve(const char *symbol)
 {
 	/* Disabled: nothing is patched, we only want the address. */
 	struct kprobe probe = { .symbol_name = symbol, .flags = KPROBE_FLAG_DISABLED };
@@ -57,13 +57,13 @@ unsigned long compat_resolve(const char *symbol)
 	return address;
 }
 
-static unsigned long require(const char *symbol)
+static unsigned long require_symbol(const char *symbol)
 {
-	unsigned long address = compat_resolve(symbol);
+	unsigned long address = vpmu_compat_resolve(symbol);
 
 	if (!address)
 		pr_err("%s not found in this kernel (is %s loaded?)\n", symbol,
-		       compat_kvm_module());
+		       vpmu_compat_kvm_module());
 	return address;
 }
 
@@ -81,9 +81,9 @@ static bool version_known(void)
 }
 
 /* KVM's own way to give guests physical counters, from 7.0 on; then all of them are taken. */
-static bool mediated(void)
+static bool mediated_pmu_enabled(void)
 {
-	const bool *on = (const bool *)static_call(lookup_name)("kvm:enable_mediated_pmu");
+	const bool *on = (const bool *)static_call(vpmu_lookup_name)("kvm:enable_mediated_pmu");
 
 	return on && *on;
 }
@@ -95,12 +95,12 @@ static bool mediated(void)
 static int pin_vendor_module(unsigned long address)
 {
 	preempt_disable();
-	vendor_module = static_call(module_address)(address);
+	vendor_module = static_call(vpmu_module_address)(address);
 	if (vendor_module && !try_module_get(vendor_module))
 		vendor_module = NULL;
 	preempt_enable();
 	if (!vendor_module) {
-		pr_err("%s is being unloaded or is built in\n", compat_kvm_module());
+		pr_err("%s is being unloaded or is built in\n", vpmu_compat_kvm_module());
 		return -ENOENT;
 	}
 	return 0;
@@ -108,22 +108,22 @@ static int pin_vendor_module(unsigned long address)
 
 #ifdef COMPAT_NMI_WAITS
 
-DEFINE_STATIC_CALL_NULL(process_nmi, compat_proto_init);
+DEFINE_STATIC_CALL_NULL(vpmu_process_nmi, vpmu_compat_proto_init);
 
 static int find_process_nmi(void)
 {
-	unsigned long address = require("process_nmi");
+	unsigned long address = require_symbol("process_nmi");
 
 	if (!address)
 		return -ENOENT;
-	static_call_update(process_nmi, (void *)address);
+	static_call_update(vpmu_process_nmi, (void *)address);
 	return 0;
 }
 
-void compat_process_nmi(struct kvm_vcpu *vcpu)
+void vpmu_compat_process_nmi(struct kvm_vcpu *vcpu)
 {
 	if (kvm_check_request(KVM_REQ_NMI, vcpu))
-		static_call(process_nmi)(vcpu);
+		static_call(vpmu_process_nmi)(vcpu);
 }
 
 #else
@@ -137,27 +137,27 @@ static int find_process_nmi(void)
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 
-DEFINE_STATIC_CALL_NULL(vmx_exit_info, compat_proto_exit_info);
+DEFINE_STATIC_CALL_NULL(vpmu_vmx_exit_info, vpmu_compat_proto_exit_info);
 
 static int find_exit_info(void)
 {
-	unsigned long address = require("vmx_get_exit_info");
+	unsigned long address = require_symbol("vmx_get_exit_info");
 
 	if (!address)
 		return -ENOENT;
-	static_call_update(vmx_exit_info, (void *)address);
+	static_call_update(vpmu_vmx_exit_info, (void *)address);
 	return 0;
 }
 
 /* is_nmi() of arch/x86/kvm/vmx/vmcs.h */
-bool compat_nmi_exit(struct kvm_vcpu *vcpu)
+bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 {
 	u32 reason, intr_info, error_code;
 	u64 info1, info2;
 
-	if (!compat_on_intel())
+	if (!vpmu_compat_on_intel())
 		return false;
-	static_call(vmx_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	static_call(vpmu_vmx_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
 	return reason == EXIT_REASON_EXCEPTION_NMI &&
 	       (intr_info & (INTR_INFO_VALID_MASK | INTR_INFO_INTR_TYPE_MASK)) ==
 	       (INTR_INFO_VALID_MASK | INTR_TYPE_NMI_INTR);
@@ -179,8 +179,8 @@ static int find_exit_info(void)
  */
 static int find_intel(void)
 {
-	unsigned long get = require("perf_guest_get_msrs");
-	unsigned long lapic = require("perf_events_lapic_init");
+	unsigned long get = require_symbol("perf_guest_get_msrs");
+	unsigned long lapic = require_symbol("perf_events_lapic_init");
 	struct perf_guest_switch_msr *msrs;
 	unsigned long flags;
 	u64 *guest_only, control, before = 0, after = 0;
@@ -188,25 +188,25 @@ static int find_intel(void)
 
 	if (!get || !lapic)
 		return -ENOENT;
-	static_call_update(guest_get_msrs, (void *)get);
-	static_call_update(lapic_init, (void *)lapic);
+	static_call_update(vpmu_perf_guest_get_msrs, (void *)get);
+	static_call_update(vpmu_lapic_init, (void *)lapic);
 	if (!host_events || find_exit_info())
 		return -ENOENT;
 
 	local_irq_save(flags);
-	msrs = static_call(guest_get_msrs)(&nr, NULL);
+	msrs = static_call(vpmu_perf_guest_get_msrs)(&nr, NULL);
 	if (msrs && nr && msrs->msr == MSR_CORE_PERF_GLOBAL_CTRL) {
 		guest_only = (u64 *)msrs - 2;
 		intel_masks = (char *)guest_only - (char *)this_cpu_ptr(host_events);
 		before = msrs->host;
-		control = compat_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
+		control = vpmu_compat_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
 		*guest_only ^= BIT_ULL(0);
-		static_call(guest_get_msrs)(&nr, NULL);
+		static_call(vpmu_perf_guest_get_msrs)(&nr, NULL);
 		after = msrs->host;
 		*guest_only ^= BIT_ULL(0);
 		/* The handler of an NMI in between wrote what it found. */
-		if (compat_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL) != control)
-			compat_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, control);
+		if (vpmu_compat_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL) != control)
+			vpmu_compat_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, control);
 	}
 	local_irq_restore(flags);
 	if ((before ^ after) != BIT_ULL(0)) {
@@ -220,7 +220,7 @@ static int find_intel(void)
  * KVM clears PEBS_ENABLE itself before each VM entry that switches it
  * (add_atomic_switch_msr()).
  */
-bool compat_stays_told(const struct perf_guest_switch_msr *msrs, int nr)
+bool vpmu_compat_msr_list_constant(const struct perf_guest_switch_msr *msrs, int nr)
 {
 	int i;
 
@@ -232,22 +232,22 @@ bool compat_stays_told(const struct perf_guest_switch_msr *msrs, int nr)
 	return true;
 }
 
-unsigned long *compat_only_in_guest(void)
+unsigned long *vpmu_compat_only_in_guest(void)
 {
 	return (unsigned long *)((char *)this_cpu_ptr(host_events) + intel_masks);
 }
 
-unsigned long *compat_only_in_host(void)
+unsigned long *vpmu_compat_only_in_host(void)
 {
-	return compat_only_in_guest() + 1;
+	return vpmu_compat_only_in_guest() + 1;
 }
 
-void compat_enable_pmi(void)
+void vpmu_compat_enable_pmi(void)
 {
-	static_call(lapic_init)();
+	static_call(vpmu_lapic_init)();
 }
 
-int compat_init(void)
+int vpmu_compat_init(void)
 {
 	unsigned long cpl, address, lookup, is_kvm, deliver;
 
@@ -257,57 +257,57 @@ int compat_init(void)
 		return -EOPNOTSUPP;
 	}
 
-	cpl = require(compat_on_intel() ? "vmx_get_cpl" : "svm_get_cpl");
+	cpl = require_symbol(vpmu_compat_on_intel() ? "vmx_get_cpl" : "svm_get_cpl");
 	if (!cpl)
 		return -ENOENT;
-	address = require("__module_address");
+	address = require_symbol("__module_address");
 	if (!address)
 		return -ENOENT;
-	lookup = require("kallsyms_lookup_name");
+	lookup = require_symbol("kallsyms_lookup_name");
 	if (!lookup)
 		return -ENOENT;
-	is_kvm = require("file_is_kvm");
+	is_kvm = require_symbol("file_is_kvm");
 	if (!is_kvm)
 		return -ENOENT;
-	deliver = require("kvm_pmu_deliver_pmi");
+	deliver = require_symbol("kvm_pmu_deliver_pmi");
 	if (!deliver)
 		return -ENOENT;
 	if (find_process_nmi())
 		return -ENOENT;
-	static_call_update(deliver_pmi, (void *)deliver);
-	static_call_update(compat_get_cpl, (void *)cpl);
-	static_call_update(file_is_vm, (void *)is_kvm);
-	static_call_update(module_address, (void *)address);
-	static_call_update(lookup_name, (void *)lookup);
+	static_call_update(vpmu_deliver_pmi, (void *)deliver);
+	static_call_update(vpmu_compat_get_cpl, (void *)cpl);
+	static_call_update(vpmu_file_is_vm, (void *)is_kvm);
+	static_call_update(vpmu_module_address, (void *)address);
+	static_call_update(vpmu_lookup_name, (void *)lookup);
 
-	host_events = (struct host_events __percpu *)static_call(lookup_name)("cpu_hw_events");
+	host_events = (struct host_events __percpu *)static_call(vpmu_lookup_name)("cpu_hw_events");
 	if (!host_events)
 		pr_info("cpu_hw_events not found: host events won't tell when they lend a counter\n");
-	if (compat_on_intel() && find_intel())
+	if (vpmu_compat_on_intel() && find_intel())
 		return -ENOENT;
 
-	if (mediated()) {
+	if (mediated_pmu_enabled()) {
 		pr_err("KVM's own mediated vPMU is on; load %s with enable_mediated_pmu=0 to use this one\n",
-		       compat_kvm_module());
+		       vpmu_compat_kvm_module());
 		return -EBUSY;
 	}
 	return pin_vendor_module(cpl);
 }
 
-void compat_exit(void)
+void vpmu_compat_exit(void)
 {
 	module_put(vendor_module);
 }
 
-struct compat_counters compat_perf_counters(void)
+struct compat_counters vpmu_compat_perf_counters(void)
 {
 	/* Exported, but from 6.18 on to KVM's modules only. */
-	unsigned long address = compat_resolve("perf_get_x86_pmu_capability");
+	unsigned long address = vpmu_compat_resolve("perf_get_x86_pmu_capability");
 	struct x86_pmu_capability cap = { };
 
 	if (address) {
-		static_call_update(get_capability, (void *)address);
-		static_call(get_capability)(&cap);
+		static_call_update(vpmu_get_capability, (void *)address);
+		static_call(vpmu_get_capability)(&cap);
 	}
 	return (struct compat_counters){
 		.general = cap.num_counters_gp,
@@ -359,7 +359,7 @@ static bool other_version(void)
 }
 
 /* Let @vcpu's leaf 0AH say the version that the parameter asks for, where it has said another. */
-void compat_show_version(struct kvm_vcpu *vcpu, struct compat_leaf *own)
+void vpmu_compat_show_version(struct kvm_vcpu *vcpu, struct compat_leaf *own)
 {
 	struct kvm_cpuid_entry2 *entry = find_cpuid(vcpu, 0xa);
 
@@ -373,7 +373,7 @@ void compat_show_version(struct kvm_vcpu *vcpu, struct compat_leaf *own)
 		entry->edx |= NO_ANY_THREAD;
 }
 
-void compat_hide_version(struct kvm_vcpu *vcpu, struct compat_leaf *own)
+void vpmu_compat_hide_version(struct kvm_vcpu *vcpu, struct compat_leaf *own)
 {
 	struct kvm_cpuid_entry2 *entry = find_cpuid(vcpu, 0xa);
 
@@ -385,9 +385,9 @@ void compat_hide_version(struct kvm_vcpu *vcpu, struct compat_leaf *own)
 	own->eax = 0;
 }
 
-void compat_limit_capabilities(struct kvm_vcpu *vcpu)
+void vpmu_compat_limit_capabilities(struct kvm_vcpu *vcpu)
 {
-	if (compat_on_intel())
+	if (vpmu_compat_on_intel())
 		vcpu->arch.perf_capabilities &= PERF_CAP_FULL_WIDTH;
 }
 
@@ -398,7 +398,7 @@ static struct guest_config intel_config(struct kvm_vcpu *vcpu, struct compat_lea
 
 	if (!entry || !(entry->eax & VERSION))
 		return config;
-	compat_show_version(vcpu, own);
+	vpmu_compat_show_version(vcpu, own);
 	config.set = GUEST_INTEL;
 	config.version = entry->eax & VERSION;
 	config.general = entry->eax >> 8 & 0xff;
@@ -417,22 +417,22 @@ static struct guest_config intel_config(struct kvm_vcpu *vcpu, struct compat_lea
 	return config;
 }
 
-struct guest_config compat_guest_config(struct kvm_vcpu *vcpu, struct compat_leaf *own)
+struct guest_config vpmu_compat_guest_config(struct kvm_vcpu *vcpu, struct compat_leaf *own)
 {
 	/* KVM's own verdict covers its module parameter and KVM_PMU_CAP_DISABLE. */
 	if (!vcpu->arch.pmu.version)
 		return (struct guest_config){ };
-	return compat_on_intel() ? intel_config(vcpu, own) : amd_config(vcpu);
+	return vpmu_compat_on_intel() ? intel_config(vcpu, own) : amd_config(vcpu);
 }
 
-void compat_deliver_pmi(struct kvm_vcpu *vcpu)
+void vpmu_compat_deliver_pmi(struct kvm_vcpu *vcpu)
 {
-	static_call(deliver_pmi)(vcpu);
+	static_call(vpmu_deliver_pmi)(vcpu);
 }
 
-bool compat_file_is_vm(struct file *file)
+bool vpmu_compat_file_is_vm(struct file *file)
 {
-	return static_call(file_is_vm)(file);
+	return static_call(vpmu_file_is_vm)(file);
 }
 
 /*
@@ -449,11 +449,11 @@ static struct perf_event *host_event(unsigned int slot)
 	return test_bit(slot, events->active) ? events->by_slot[slot] : NULL;
 }
 
-static enum compat_loss loses(const struct perf_event *event)
+static enum compat_loss event_loss(const struct perf_event *event)
 {
 	bool host = !event->attr.exclude_host, guest = !event->attr.exclude_guest;
 
-	if (compat_on_intel() && event->attr.precise_ip)
+	if (vpmu_compat_on_intel() && event->attr.precise_ip)
 		return COMPAT_CANT_LEND;
 	if (host == guest)
 		return COMPAT_LOSES_BOTH;
@@ -464,18 +464,19 @@ static enum compat_loss loses(const struct perf_event *event)
 }
 
 /* PERF_X86_EVENT_PAIR of arch/x86/events/amd/core.c, which modules don't know: PMCx003 */
-bool compat_host_pair(const struct perf_event *event)
+bool vpmu_compat_host_pair(const struct perf_event *event)
 {
-	return !compat_on_intel() && boot_cpu_data.x86 >= 0x17 &&
+	return !vpmu_compat_on_intel() && boot_cpu_data.x86 >= 0x17 &&
 	       (event->hw.config & AMD64_EVENTSEL_EVENT) == 0x003;
 }
 
-bool compat_host_has(unsigned int index)
+bool vpmu_compat_host_has(unsigned int index)
 {
 	return host_event(index);
 }
 
-unsigned long compat_host_losses(enum compat_loss *losses, unsigned int general, unsigned int nr)
+unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,
+				      unsigned int nr)
 {
 	unsigned long pairs = 0;
 	unsigned int slot;
@@ -485,8 +486,8 @@ unsigned long compat_host_losses(enum compat_loss *losses, unsigned int general,
 
 		event = host_event(slot < general ? slot : INTEL_PMC_IDX_FIXED + slot - general);
 		if (event) {
-			losses[slot] = loses(event);
-			if (compat_host_pair(event))
+			losses[slot] = event_loss(event);
+			if (vpmu_compat_host_pair(event))
 				pairs |= BIT(slot);
 		} else {
 			losses[slot] = slot && (pairs & BIT(slot - 1)) ? losses[slot - 1] :
@@ -500,13 +501,13 @@ unsigned long compat_host_losses(enum compat_loss *losses, unsigned int general,
  * perf adds up a running event's time as it goes, so less than nothing may be
  * there for a while.
  */
-void compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host)
+void vpmu_compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host)
 {
 	struct perf_event *event = host_event(slot);
 
 	if (!event)
 		return;
-	switch (loses(event)) {
+	switch (event_loss(event)) {
 	case COMPAT_LOSES_NOTHING:
 		return;
 	case COMPAT_LOSES_HOST:
@@ -521,13 +522,13 @@ void compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host)
 }
 
 /* perf_clear_dirty_counters() comes for all that host events have left. */
-void compat_host_counter_taken(unsigned int slot)
+void vpmu_compat_host_counter_taken(unsigned int slot)
 {
 	if (host_events)
 		__clear_bit(slot, this_cpu_ptr(host_events)->dirty);
 }
 
-bool compat_host_counters_left(unsigned long mask)
+bool vpmu_compat_host_counters_left(unsigned long mask)
 {
 	if (host_events)
 		this_cpu_ptr(host_events)->dirty[0] |= mask;
@@ -553,12 +554,12 @@ static bool filter_allows(struct kvm *kvm, u64 select)
 	return listed == (filter->action == KVM_PMU_EVENT_ALLOW);
 }
 
-int compat_direct_enable(struct compat_direct *direct)
+int vpmu_compat_direct_enable(struct compat_direct *direct)
 {
 	return register_ftrace_direct(direct->ip, direct->stub);
 }
 
-void compat_direct_disable(struct compat_direct *direct)
+void vpmu_compat_direct_disable(struct compat_direct *direct)
 {
 	unregister_ftrace_direct(direct->ip, direct->stub);
 }
@@ -582,7 +583,7 @@ struct kvm_x86_pmu_event_filter {
 };
 #endif
 
-static bool lists(const u64 *entries, u32 nr, u64 select)
+static bool has_event(const u64 *entries, u32 nr, u64 select)
 {
 	u64 unit_mask = select & ARCH_PERFMON_EVENTSEL_UMASK;
 	u32 i;
@@ -607,12 +608,12 @@ static bool filter_allows(struct kvm *kvm, u64 select)
 
 	if (!filter)
 		return true;
-	listed = lists(filter->includes, filter->nr_includes, select) &&
-		 !lists(filter->excludes, filter->nr_excludes, select);
+	listed = has_event(filter->includes, filter->nr_includes, select) &&
+		 !has_event(filter->excludes, filter->nr_excludes, select);
 	return listed == (filter->action == KVM_PMU_EVENT_ALLOW);
 }
 
-int compat_direct_enable(struct compat_direct *direct)
+int vpmu_compat_direct_enable(struct compat_direct *direct)
 {
 	int err;
 
@@ -625,7 +626,7 @@ int compat_direct_enable(struct compat_direct *direct)
 	return err;
 }
 
-void compat_direct_disable(struct compat_direct *direct)
+void vpmu_compat_direct_disable(struct compat_direct *direct)
 {
 	unregister_ftrace_direct(&direct->ops, direct->stub, true);
 }
@@ -641,14 +642,14 @@ static bool filter_allows_fixed(struct kvm *kvm, unsigned int n)
 			  (filter->action == KVM_PMU_EVENT_ALLOW);
 }
 
-bool compat_event_allowed(struct kvm_vcpu *vcpu, const struct guest_pmu *guest,
-			  unsigned int i)
+bool vpmu_compat_event_allowed(struct kvm_vcpu *vcpu, const struct guest_pmu *guest,
+			       unsigned int i)
 {
 	struct kvm *kvm = vcpu->kvm;
 	bool allowed;
 	int idx;
 
-	if (!compat_event_filter(vcpu))
+	if (!vpmu_compat_event_filter(vcpu))
 		return true;
 
 	idx = srcu_read_lock(&kvm->srcu);

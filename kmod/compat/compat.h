@@ -17,35 +17,35 @@
 #include "retired.h"
 
 /**
- * compat_init() - find what this module needs of the running kernel
+ * vpmu_compat_init() - find what this module needs of the running kernel
  *
  * Pins the KVM vendor module.
  *
  * Return: 0; -EOPNOTSUPP for a kernel version that we don't know, -ENOENT if
  * a symbol is missing, -EBUSY if KVM's own mediated vPMU is on; with a message.
  */
-int compat_init(void);
-void compat_exit(void);
+int vpmu_compat_init(void);
+void vpmu_compat_exit(void);
 
 /**
- * compat_resolve() - where a kernel function can be hooked
+ * vpmu_compat_resolve() - where a kernel function can be hooked
  * @symbol: its name
  *
  * Return: the address of its fentry call if it has one (behind ENDBR where the
  * kernel has IBT), else of its first instruction; 0 if there is no such
  * function or it can't be probed.
  */
-unsigned long compat_resolve(const char *symbol);
+unsigned long vpmu_compat_resolve(const char *symbol);
 
 /* Is KVM's vendor module kvm_intel? */
-static inline bool compat_on_intel(void)
+static inline bool vpmu_compat_on_intel(void)
 {
 	return boot_cpu_has(X86_FEATURE_VMX);
 }
 
-static inline const char *compat_kvm_module(void)
+static inline const char *vpmu_compat_kvm_module(void)
 {
-	return compat_on_intel() ? "kvm_intel" : "kvm_amd";
+	return vpmu_compat_on_intel() ? "kvm_intel" : "kvm_amd";
 }
 
 /* The emulator: all went well (X86EMUL_CONTINUE of arch/x86/kvm/kvm_emulate.h) */
@@ -67,7 +67,7 @@ static inline const char *compat_kvm_module(void)
  * Is KVM handling the interrupt or NMI that made the guest exit?  Then it will look at the
  * vCPU's requests before it enters the guest.  Safe in NMIs.
  */
-static inline bool compat_after_exit(const struct kvm_vcpu *vcpu)
+static inline bool vpmu_compat_after_exit(const struct kvm_vcpu *vcpu)
 {
 	return READ_ONCE(vcpu->arch.handling_intr_from_guest);
 }
@@ -77,9 +77,9 @@ static inline bool compat_after_exit(const struct kvm_vcpu *vcpu)
  * within vmx_vcpu_run(), AMD's CPUs when KVM sets the global interrupt flag.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
-bool compat_nmi_exit(struct kvm_vcpu *vcpu);
+bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu);
 #else
-static inline bool compat_nmi_exit(struct kvm_vcpu *vcpu)
+static inline bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 {
 	return false;
 }
@@ -89,7 +89,7 @@ static inline bool compat_nmi_exit(struct kvm_vcpu *vcpu)
  * Is the vCPU's state encrypted (SEV-ES and its successors, TDX)?  Then nobody but the guest knows
  * its privilege level.  Before has_protected_state svm_vcpu_create() told by the FPU's state only.
  */
-static inline bool compat_is_protected(struct kvm_vcpu *vcpu)
+static inline bool vpmu_compat_is_protected(struct kvm_vcpu *vcpu)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 	return fpstate_is_confidential(&vcpu->arch.guest_fpu);
@@ -102,7 +102,7 @@ static inline bool compat_is_protected(struct kvm_vcpu *vcpu)
  * PEBS and LBRs aren't offered, however many of them KVM would.  Before KVM looks at what its
  * own PMU has (kvm_pmu_refresh()), which decides whether the guest gets LBRs.
  */
-void compat_limit_capabilities(struct kvm_vcpu *vcpu);
+void vpmu_compat_limit_capabilities(struct kvm_vcpu *vcpu);
 
 /*
  * Is the vCPU loaded for KVM_RUN, and not for another ioctl?  Linux before 6.11 doesn't tell.
@@ -112,12 +112,12 @@ void compat_limit_capabilities(struct kvm_vcpu *vcpu);
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 #define COMPAT_RUN_UNTOLD
-static inline bool compat_running(const struct kvm_vcpu *vcpu, bool seen)
+static inline bool vpmu_compat_running(const struct kvm_vcpu *vcpu, bool seen)
 {
 	return seen;
 }
 #else
-static inline bool compat_running(const struct kvm_vcpu *vcpu, bool seen)
+static inline bool vpmu_compat_running(const struct kvm_vcpu *vcpu, bool seen)
 {
 	return vcpu->wants_to_run;
 }
@@ -136,27 +136,27 @@ struct compat_leaf {
 };
 
 /* The PMU that the guest's CPUID offers; the version that it shows may be changed for that. */
-struct guest_config compat_guest_config(struct kvm_vcpu *vcpu, struct compat_leaf *own);
+struct guest_config vpmu_compat_guest_config(struct kvm_vcpu *vcpu, struct compat_leaf *own);
 
 /*
  * Userspace finds what it has set: once a vCPU has run, KVM takes only the same CPUID again
- * (kvm_cpuid_check_equal()).  @own: what compat_guest_config() has kept.
+ * (kvm_cpuid_check_equal()).  @own: what vpmu_compat_guest_config() has kept.
  */
-void compat_hide_version(struct kvm_vcpu *vcpu, struct compat_leaf *own);
-void compat_show_version(struct kvm_vcpu *vcpu, struct compat_leaf *own);
+void vpmu_compat_hide_version(struct kvm_vcpu *vcpu, struct compat_leaf *own);
+void vpmu_compat_show_version(struct kvm_vcpu *vcpu, struct compat_leaf *own);
 
 /* Does the VM have one (KVM_SET_PMU_EVENT_FILTER)? */
-static inline bool compat_event_filter(const struct kvm_vcpu *vcpu)
+static inline bool vpmu_compat_event_filter(const struct kvm_vcpu *vcpu)
 {
 	return rcu_access_pointer(vcpu->kvm->arch.pmu_event_filter);
 }
 
 /* Does the VM's KVM_SET_PMU_EVENT_FILTER let counter @i, with its select, count? */
-bool compat_event_allowed(struct kvm_vcpu *vcpu, const struct guest_pmu *guest,
-			  unsigned int i);
+bool vpmu_compat_event_allowed(struct kvm_vcpu *vcpu, const struct guest_pmu *guest,
+			       unsigned int i);
 
 /* Deliver the guest's PMU interrupt by its local APIC, as KVM_REQ_PMI does it at a VM entry. */
-void compat_deliver_pmi(struct kvm_vcpu *vcpu);
+void vpmu_compat_deliver_pmi(struct kvm_vcpu *vcpu);
 
 /*
  * Linux before 6.7 looks at KVM_REQ_NMI before KVM_REQ_PMI: an NMI that the
@@ -165,11 +165,11 @@ void compat_deliver_pmi(struct kvm_vcpu *vcpu);
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
 #define COMPAT_NMI_WAITS
-void compat_process_nmi(struct kvm_vcpu *vcpu);
+void vpmu_compat_process_nmi(struct kvm_vcpu *vcpu);
 #endif
 
 /* Is this the file of a VM (KVM_CREATE_VM)?  If so, private_data is its struct kvm. */
-bool compat_file_is_vm(struct file *file);
+bool vpmu_compat_file_is_vm(struct file *file);
 
 /*
  * How much the host event on physical counter @slot of this CPU loses by lending
@@ -190,63 +190,64 @@ enum compat_loss {
 /*
  * That of each counter, of which the first @general are general ones, in @losses.
  *
- * Return: a mask of the counters whose event needs the next one, too (compat_host_pair()).
+ * Return: a mask of the counters whose event needs the next one, too (vpmu_compat_host_pair()).
  */
-unsigned long compat_host_losses(enum compat_loss *losses, unsigned int general, unsigned int nr);
+unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,
+				      unsigned int nr);
 
 /* Does host event @event need the next counter, too (AMD)? */
-bool compat_host_pair(const struct perf_event *event);
+bool vpmu_compat_host_pair(const struct perf_event *event);
 
 /*
  * That event has lent it for @ticks of the TSC, at least @in_host of them in host
  * mode: let its "time running" say so.  No NMI can come.
  */
-void compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
+void vpmu_compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
 
 /*
  * Physical counter @slot of this CPU, which isn't host perf's at the moment, is about to
  * be written: there is nothing of an earlier host event to be cleared any more.
  */
-void compat_host_counter_taken(unsigned int slot);
+void vpmu_compat_host_counter_taken(unsigned int slot);
 
 /*
  * Counts of a guest were left in those of @mask.  perf clears them before anybody in
  * user mode may use RDPMC, as it does with what host events have left
  * (perf_clear_dirty_counters()); false if we can't tell it to.
  */
-bool compat_host_counters_left(unsigned long mask);
+bool vpmu_compat_host_counters_left(unsigned long mask);
 
 /* Prototypes of hooked functions, for static calls to them. */
-void compat_proto_init(struct kvm_vcpu *vcpu);
-int compat_proto_create(struct kvm_vcpu *vcpu);
+void vpmu_compat_proto_init(struct kvm_vcpu *vcpu);
+int vpmu_compat_proto_create(struct kvm_vcpu *vcpu);
 /* The ioctls for CPUID differ in the types of what the pointers point to. */
-int compat_proto_cpuid(struct kvm_vcpu *vcpu, void *cpuid, void __user *entries);
+int vpmu_compat_proto_cpuid(struct kvm_vcpu *vcpu, void *cpuid, void __user *entries);
 /* The second argument is a bool up to early 6.12, and a mask later. */
-fastpath_t compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
+fastpath_t vpmu_compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 struct x86_emulate_ctxt;
-int compat_proto_emulate(struct x86_emulate_ctxt *ctxt);
-void compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
-int compat_proto_get_cpl(struct kvm_vcpu *vcpu);
-struct module *compat_proto_module_address(unsigned long address);
-unsigned long compat_proto_kallsyms(const char *name);
-bool compat_proto_file_is_kvm(struct file *file);
-struct perf_guest_switch_msr *compat_proto_guest_get_msrs(int *nr, void *data);
-void compat_proto_lapic_init(void);
-void compat_proto_exit_info(struct kvm_vcpu *vcpu, u32 *reason, u64 *info1, u64 *info2,
-			    u32 *intr_info, u32 *error_code);
+int vpmu_compat_proto_emulate(struct x86_emulate_ctxt *ctxt);
+void vpmu_compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
+int vpmu_compat_proto_get_cpl(struct kvm_vcpu *vcpu);
+struct module *vpmu_compat_proto_module_address(unsigned long address);
+unsigned long vpmu_compat_proto_kallsyms(const char *name);
+bool vpmu_compat_proto_file_is_kvm(struct file *file);
+struct perf_guest_switch_msr *vpmu_compat_proto_guest_get_msrs(int *nr, void *data);
+void vpmu_compat_proto_lapic_init(void);
+void vpmu_compat_proto_exit_info(struct kvm_vcpu *vcpu, u32 *reason, u64 *info1, u64 *info2,
+				 u32 *intr_info, u32 *error_code);
 
 /*
  * Host perf's answer to KVM (perf_guest_get_msrs()), which KVM writes to the VMCS: is that
  * enough for all VM entries until something changes?
  */
-bool compat_stays_told(const struct perf_guest_switch_msr *msrs, int nr);
+bool vpmu_compat_msr_list_constant(const struct perf_guest_switch_msr *msrs, int nr);
 
-DECLARE_STATIC_CALL(compat_get_cpl, compat_proto_get_cpl);
+DECLARE_STATIC_CALL(vpmu_compat_get_cpl, vpmu_compat_proto_get_cpl);
 
 /* The guest's privilege level, 0 to 3; the vCPU is loaded. */
-static inline int compat_get_cpl(struct kvm_vcpu *vcpu)
+static inline int vpmu_compat_get_cpl(struct kvm_vcpu *vcpu)
 {
-	return static_call(compat_get_cpl)(vcpu);
+	return static_call(vpmu_compat_get_cpl)(vcpu);
 }
 
 /*
@@ -255,10 +256,10 @@ static inline int compat_get_cpl(struct kvm_vcpu *vcpu)
  * emulator of AMD's CPUs doesn't.  On Intel's, guests change CR4.PCE themselves, and KVM's
  * copy may be old.
  */
-static inline bool compat_may_rdpmc(struct kvm_vcpu *vcpu)
+static inline bool vpmu_compat_may_rdpmc(struct kvm_vcpu *vcpu)
 {
-	return compat_on_intel() || (vcpu->arch.cr4 & X86_CR4_PCE) ||
-	       !(vcpu->arch.cr0 & X86_CR0_PE) || !compat_get_cpl(vcpu);
+	return vpmu_compat_on_intel() || (vcpu->arch.cr4 & X86_CR4_PCE) ||
+	       !(vcpu->arch.cr0 & X86_CR0_PE) || !vpmu_compat_get_cpl(vcpu);
 }
 
 /*
@@ -266,22 +267,22 @@ static inline bool compat_may_rdpmc(struct kvm_vcpu *vcpu)
  * going on elsewhere.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-static inline unsigned long compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
+static inline unsigned long vpmu_compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
 {
 	return regs_get_kernel_argument(&fregs->regs, n);
 }
 
-static inline void compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
+static inline void vpmu_compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
 {
 	ftrace_instruction_pointer_set(fregs, ip);
 }
 #else
-static inline unsigned long compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
+static inline unsigned long vpmu_compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
 {
 	return ftrace_regs_get_argument(fregs, n);
 }
 
-static inline void compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
+static inline void vpmu_compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
 {
 	ftrace_regs_set_instruction_pointer(fregs, ip);
 }
@@ -289,7 +290,7 @@ static inline void compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long
 
 /**
  * struct compat_direct - a function whose fentry calls a stub of ours
- * @ip: the function, as compat_resolve() found it
+ * @ip: the function, as vpmu_compat_resolve() found it
  * @stub: the stub, which keeps all registers of the function's arguments
  */
 struct compat_direct {
@@ -300,10 +301,10 @@ struct compat_direct {
 };
 
 /*
- * Start and stop it.  After compat_direct_disable() the stub isn't entered any
+ * Start and stop it.  After vpmu_compat_direct_disable() the stub isn't entered any
  * more, but tasks may still be in it, until synchronize_rcu_tasks().
  */
-int compat_direct_enable(struct compat_direct *direct);
-void compat_direct_disable(struct compat_direct *direct);
+int vpmu_compat_direct_enable(struct compat_direct *direct);
+void vpmu_compat_direct_disable(struct compat_direct *direct);
 
 #endif

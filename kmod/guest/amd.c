@@ -29,7 +29,7 @@
  */
 static void amd_reset(struct guest_pmu *pmu)
 {
-	pmu->control = guest_counter_mask(pmu);
+	pmu->control = vpmu_guest_counter_mask(pmu);
 }
 
 static struct guest_reg amd_decode(const struct guest_pmu *pmu, u32 msr)
@@ -100,7 +100,7 @@ static u64 amd_select_bits(u64 data)
  * branches in all flavours are here, mispredicted ones too: those are counted
  * when the branch retires.
  */
-static bool amd_retirement(const struct guest_pmu *pmu, unsigned int i)
+static bool amd_is_retirement(const struct guest_pmu *pmu, unsigned int i)
 {
 	u64 select = pmu->select[i];
 	u64 event = (select & 0xff) | ((select & SELECT_EVENT) >> 24 & 0xf00);
@@ -135,11 +135,11 @@ static enum vpmu_class amd_class(const struct guest_pmu *pmu, unsigned int i)
 	}
 }
 
-const struct guest_ops guest_amd = {
+const struct guest_ops vpmu_guest_amd = {
 	.reset = amd_reset,
 	.decode = amd_decode,
 	.by_rdpmc = amd_rdpmc,
 	.select_bits = amd_select_bits,
-	.retirement = amd_retirement,
+	.is_retirement = amd_is_retirement,
 	.class = amd_class,
 };

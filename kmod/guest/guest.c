@@ -2,14 +2,14 @@
 /* What the register sets that a guest may see have in common. */
 #include "guest.h"
 
-void guest_reset(struct guest_pmu *pmu, const struct guest_config *config)
+void vpmu_guest_reset(struct guest_pmu *pmu, const struct guest_config *config)
 {
 	*pmu = (struct guest_pmu){
 		.set = config->set,
 		.version = config->version,
 		.full_width = config->full_width,
 		.tsx = config->tsx,
-		.ops = config->set == GUEST_INTEL ? &guest_intel : &guest_amd,
+		.ops = config->set == GUEST_INTEL ? &vpmu_guest_intel : &vpmu_guest_amd,
 	};
 	if (config->set == GUEST_NONE)
 		return;
@@ -18,7 +18,7 @@ void guest_reset(struct guest_pmu *pmu, const struct guest_config *config)
 	pmu->ops->reset(pmu);
 }
 
-bool guest_has_config(const struct guest_pmu *pmu, const struct guest_config *config)
+bool vpmu_guest_has_config(const struct guest_pmu *pmu, const struct guest_config *config)
 {
 	if (!pmu->ops || pmu->set != config->set)
 		return false;
@@ -28,13 +28,13 @@ bool guest_has_config(const struct guest_pmu *pmu, const struct guest_config *co
 		pmu->tsx == config->tsx);
 }
 
-u64 guest_counter_mask(const struct guest_pmu *pmu)
+u64 vpmu_guest_counter_mask(const struct guest_pmu *pmu)
 {
 	return (BIT_ULL(pmu->general) - 1) |
 	       (BIT_ULL(pmu->nr - pmu->general) - 1) << GUEST_FIXED_BIT;
 }
 
-unsigned int guest_filter(const struct guest_pmu *pmu, unsigned int i)
+unsigned int vpmu_guest_filter(const struct guest_pmu *pmu, unsigned int i)
 {
 	unsigned int filter = 0;
 
@@ -45,7 +45,7 @@ unsigned int guest_filter(const struct guest_pmu *pmu, unsigned int i)
 	return filter;
 }
 
-enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i)
+enum vpmu_class vpmu_guest_class(const struct guest_pmu *pmu, unsigned int i)
 {
 	u64 select = pmu->select[i];
 
@@ -59,8 +59,8 @@ enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i)
 	return pmu->ops->class(pmu, i);
 }
 
-bool guest_speculative(const struct guest_pmu *pmu, unsigned int i)
+bool vpmu_guest_speculative(const struct guest_pmu *pmu, unsigned int i)
 {
 	/* With INV it counts the cycles in which little of it happened. */
-	return (pmu->select[i] & GUEST_SELECT_INV) || !pmu->ops->retirement(pmu, i);
+	return (pmu->select[i] & GUEST_SELECT_INV) || !pmu->ops->is_retirement(pmu, i);
 }

@@ -103,7 +103,7 @@ struct guest_pmu;
  * @reserved: bits that must not be set in a register, as #GP tells; NULL if the
  *	vendor's CPUs ignore them all
  * @select_bits: the bits of @data that an event select keeps
- * @retirement: does counter @i count what the guest's program did (retired instructions,
+ * @is_retirement: does counter @i count what the guest's program did (retired instructions,
  *	branches ...) rather than what the CPU does (cycles, cache misses ...)?
  * @class: how the tally touches counter @i, whose select has no INV and no CMASK
  *	above 1
@@ -115,7 +115,7 @@ struct guest_ops {
 	int (*by_rdpmc)(const struct guest_pmu *pmu, u32 index);
 	u64 (*reserved)(const struct guest_pmu *pmu, struct guest_reg reg);
 	u64 (*select_bits)(u64 data);
-	bool (*retirement)(const struct guest_pmu *pmu, unsigned int i);
+	bool (*is_retirement)(const struct guest_pmu *pmu, unsigned int i);
 	enum vpmu_class (*class)(const struct guest_pmu *pmu, unsigned int i);
 	bool read_only_faults;
 };
@@ -152,65 +152,65 @@ struct guest_pmu {
 	u64 fixed_control;
 };
 
-extern const struct guest_ops guest_amd;
-extern const struct guest_ops guest_intel;
+extern const struct guest_ops vpmu_guest_amd;
+extern const struct guest_ops vpmu_guest_intel;
 
 /* Give @pmu the registers of @config, in their reset state. */
-void guest_reset(struct guest_pmu *pmu, const struct guest_config *config);
+void vpmu_guest_reset(struct guest_pmu *pmu, const struct guest_config *config);
 
 /* Has @pmu these already? */
-bool guest_has_config(const struct guest_pmu *pmu, const struct guest_config *config);
+bool vpmu_guest_has_config(const struct guest_pmu *pmu, const struct guest_config *config);
 
 /* All counters, as bits of control and status. */
-u64 guest_counter_mask(const struct guest_pmu *pmu);
+u64 vpmu_guest_counter_mask(const struct guest_pmu *pmu);
 
 /* Intel's IA32_PERF_GLOBAL_INUSE */
-u64 guest_in_use(const struct guest_pmu *pmu);
+u64 vpmu_guest_in_use(const struct guest_pmu *pmu);
 
 /* What fixed counter @n (from 0) counts, with @control in Intel's IA32_FIXED_CTR_CTRL. */
-u64 guest_fixed_select(u64 control, unsigned int n);
+u64 vpmu_guest_fixed_select(u64 control, unsigned int n);
 
 /* How the tally touches counter @i. */
-enum vpmu_class guest_class(const struct guest_pmu *pmu, unsigned int i);
+enum vpmu_class vpmu_guest_class(const struct guest_pmu *pmu, unsigned int i);
 
 /* In which privilege levels it counts (VPMU_IN_...). */
-unsigned int guest_filter(const struct guest_pmu *pmu, unsigned int i);
+unsigned int vpmu_guest_filter(const struct guest_pmu *pmu, unsigned int i);
 
 /*
  * Does counter @i count what the CPU does?  That goes on while KVM works for the
  * guest, in freeze mode "hybrid".
  */
-bool guest_speculative(const struct guest_pmu *pmu, unsigned int i);
+bool vpmu_guest_speculative(const struct guest_pmu *pmu, unsigned int i);
 
-static inline struct guest_reg guest_decode(const struct guest_pmu *pmu, u32 msr)
+static inline struct guest_reg vpmu_guest_decode(const struct guest_pmu *pmu, u32 msr)
 {
 	return pmu->ops->decode(pmu, msr);
 }
 
 /* Counter @i's bit in control and status */
-static inline u64 guest_bit(const struct guest_pmu *pmu, unsigned int i)
+static inline u64 vpmu_guest_bit(const struct guest_pmu *pmu, unsigned int i)
 {
 	return i < pmu->general ? BIT_ULL(i) : BIT_ULL(GUEST_FIXED_BIT + i - pmu->general);
 }
 
-static inline bool guest_has_status(const struct guest_pmu *pmu)
+static inline bool vpmu_guest_has_status(const struct guest_pmu *pmu)
 {
 	return pmu->set >= GUEST_AMD_V2;
 }
 
 /* Does counter @i run? */
-static inline bool guest_counting(const struct guest_pmu *pmu, unsigned int i)
+static inline bool vpmu_guest_counting(const struct guest_pmu *pmu, unsigned int i)
 {
 	u64 select = pmu->select[i];
 
 	return (select & GUEST_SELECT_EN) &&
 	       ((select & (GUEST_SELECT_USR | GUEST_SELECT_OS)) ||
 		(select & GUEST_EVENT_MERGE) == GUEST_EVENT_MERGE) &&
-	       (pmu->control & guest_bit(pmu, i));
+	       (pmu->control & vpmu_guest_bit(pmu, i));
 }
 
 /* Does counter @i ask for an interrupt when it overflows? */
-static inline bool guest_interrupts(const struct guest_pmu *pmu, unsigned int i)
+static inline bool vpmu_guest_interrupts(const struct guest_pmu *pmu, unsigned int i)
 {
 	return pmu->select[i] & GUEST_SELECT_INT;
 }

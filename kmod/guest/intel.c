@@ -138,9 +138,9 @@ static u64 intel_reserved(const struct guest_pmu *pmu, struct guest_reg reg)
 		return ~valid;
 	case GUEST_REG_CONTROL:
 	case GUEST_REG_STATUS_SET:
-		return ~guest_counter_mask(pmu);
+		return ~vpmu_guest_counter_mask(pmu);
 	case GUEST_REG_STATUS_CLEAR:
-		valid = guest_counter_mask(pmu) | STATUS_OTHERS;
+		valid = vpmu_guest_counter_mask(pmu) | STATUS_OTHERS;
 		if (pmu->version >= 3)
 			valid |= STATUS_OTHERS_V3;
 		if (pmu->version >= 4)
@@ -160,7 +160,7 @@ static u64 intel_select_bits(u64 data)
 }
 
 /* What fixed counters count: SDM vol. 3, "Fixed-function Performance Counters" */
-u64 guest_fixed_select(u64 control, unsigned int n)
+u64 vpmu_guest_fixed_select(u64 control, unsigned int n)
 {
 	static const u64 events[] = { EVENT_INSTRUCTIONS, EVENT_CYCLES, GUEST_EVENT_REF_CYCLES };
 	u64 select;
@@ -181,7 +181,7 @@ u64 guest_fixed_select(u64 control, unsigned int n)
 }
 
 /* SDM vol. 3, "IA32_PERF_GLOBAL_INUSE MSR" */
-u64 guest_in_use(const struct guest_pmu *pmu)
+u64 vpmu_guest_in_use(const struct guest_pmu *pmu)
 {
 	u64 in_use = 0;
 	unsigned int i;
@@ -191,8 +191,8 @@ u64 guest_in_use(const struct guest_pmu *pmu)
 					     : pmu->select[i] & GUEST_SELECT_EN;
 
 		if (used)
-			in_use |= guest_bit(pmu, i);
-		if (guest_interrupts(pmu, i))
+			in_use |= vpmu_guest_bit(pmu, i);
+		if (vpmu_guest_interrupts(pmu, i))
 			in_use |= IN_USE_PMI;
 	}
 	return in_use;
@@ -203,7 +203,7 @@ u64 guest_in_use(const struct guest_pmu *pmu)
  * Monitoring Events" for the architectural ones (C0H, C4H, C5H), Intel's lists for Skylake
  * and Sapphire Rapids for the others.
  */
-static bool intel_retirement(const struct guest_pmu *pmu, unsigned int i)
+static bool intel_is_retirement(const struct guest_pmu *pmu, unsigned int i)
 {
 	switch (pmu->select[i] & 0xff) {
 	case 0xc0 ... 0xc2:	/* instructions, assists, micro-operations */
@@ -231,13 +231,13 @@ static enum vpmu_class intel_class(const struct guest_pmu *pmu, unsigned int i)
 	}
 }
 
-const struct guest_ops guest_intel = {
+const struct guest_ops vpmu_guest_intel = {
 	.reset = intel_reset,
 	.decode = intel_decode,
 	.by_rdpmc = intel_rdpmc,
 	.reserved = intel_reserved,
 	.select_bits = intel_select_bits,
-	.retirement = intel_retirement,
+	.is_retirement = intel_is_retirement,
 	.class = intel_class,
 	.read_only_faults = true,
 };

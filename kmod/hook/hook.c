@@ -10,17 +10,17 @@
 static struct hook *hooks;
 static unsigned int nr_hooks;
 
-static void notrace enter(unsigned long ip, unsigned long parent_ip,
-			  struct ftrace_ops *ops, struct ftrace_regs *fregs)
+static void notrace hook_ftrace_handler(unsigned long ip, unsigned long parent_ip,
+					struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
 	unsigned int i;
 
 	for (i = 0; i < nr_hooks; i++) {
 		if (hooks[i].ip != ip)
 			continue;
-		if (hooks[i].when((void *)compat_ftrace_argument(fregs, 0),
-				  compat_ftrace_argument(fregs, 1)))
-			compat_ftrace_set_ip(fregs, (unsigned long)hooks[i].handler);
+		if (hooks[i].pre((void *)vpmu_compat_ftrace_argument(fregs, 0),
+				 vpmu_compat_ftrace_argument(fregs, 1)))
+			vpmu_compat_ftrace_set_ip(fregs, (unsigned long)hooks[i].handler);
 		return;
 	}
 }
@@ -30,19 +30,19 @@ static void notrace enter(unsigned long ip, unsigned long parent_ip,
  * are only watched stay free for a livepatch.
  */
 static struct ftrace_ops redirecting = {
-	.func = enter,
+	.func = hook_ftrace_handler,
 	.flags = FTRACE_OPS_FL_IPMODIFY,
 };
 
 static struct ftrace_ops watching = {
-	.func = enter,
+	.func = hook_ftrace_handler,
 };
 
 /* Registering all of them at once failed: name the one that is to blame. */
-static void blame(int err)
+static void hook_report_error(int err)
 {
 	static struct ftrace_ops one = {
-		.func = enter,
+		.func = hook_ftrace_handler,
 		.flags = FTRACE_OPS_FL_IPMODIFY,
 	};
 	const char *symbol = NULL;
@@ -68,14 +68,14 @@ static void blame(int err)
 
 static int resolve(struct hook *hook)
 {
-	hook->ip = compat_resolve(hook->symbol);
+	hook->ip = vpmu_compat_resolve(hook->symbol);
 	if (!hook->ip) {
-		if (hook->without) {
-			pr_info("%s not found: %s\n", hook->symbol, hook->without);
+		if (hook->missing_msg) {
+			pr_info("%s not found: %s\n", hook->symbol, hook->missing_msg);
 			return 0;
 		}
 		pr_err("%s not found in this kernel (is %s loaded?)\n", hook->symbol,
-		       compat_kvm_module());
+		       vpmu_compat_kvm_module());
 		return -ENOENT;
 	}
 	if (hook->bind)
@@ -94,7 +94,7 @@ static int enable_stub(struct hook *hook)
 		return 0;
 	hook->direct.ip = hook->ip;
 	hook->direct.stub = (unsigned long)hook->stub;
-	err = compat_direct_enable(&hook->direct);
+	err = vpmu_compat_direct_enable(&hook->direct);
 	if (err == -EBUSY)
 		pr_err("%s is taken by another module or livepatch\n", hook->symbol);
 	else if (err)
@@ -109,12 +109,12 @@ static void disable_stubs(void)
 
 	for (i = 0; i < nr_hooks; i++) {
 		if (hooks[i].direct_enabled)
-			compat_direct_disable(&hooks[i].direct);
+			vpmu_compat_direct_disable(&hooks[i].direct);
 		hooks[i].direct_enabled = false;
 	}
 }
 
-int hooks_enable(struct hook *table, unsigned int nr)
+int vpmu_hooks_enable(struct hook *table, unsigned int nr)
 {
 	unsigned int i;
 	int err;
@@ -135,13 +135,13 @@ int hooks_enable(struct hook *table, unsigned int nr)
 	err = register_ftrace_function(&redirecting);
 	if (err) {
 		unregister_ftrace_function(&watching);
-		blame(err);
+		hook_report_error(err);
 		goto free;
 	}
 	for (i = 0; i < nr; i++) {
 		err = enable_stub(&table[i]);
 		if (err) {
-			hooks_disable();
+			vpmu_hooks_disable();
 			return err;
 		}
 	}
@@ -153,7 +153,7 @@ free:
 	return err;
 }
 
-void hooks_disable(void)
+void vpmu_hooks_disable(void)
 {
 	disable_stubs();
 	unregister_ftrace_function(&redirecting);

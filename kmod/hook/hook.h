@@ -20,24 +20,24 @@
  * @symbol: its name
  * @intel: its counterpart in kvm_intel, if that has another name
  * @handler: goes in its place, with the same prototype; NULL to only watch
- * @when: called before the function runs, with its first two arguments; whether
+ * @pre: called before the function runs, with its first two arguments; whether
  *	to redirect this call
  * @stub: for the hottest functions, in place of the two above: what their
  *	fentry calls (stubs.S)
  * @stub_uncounted: the same where VM entries don't count, if that is another one
  * @bind: points the static call for the original to its argument
- * @without: what doesn't work if the symbol is missing; NULL if we can't
+ * @missing_msg: what doesn't work if the symbol is missing; NULL if we can't
  *	work at all then
  */
 struct hook {
 	const char *symbol;
 	const char *intel;
 	void *handler;
-	bool (*when)(void *arg, unsigned long second);
+	bool (*pre)(void *arg, unsigned long second);
 	void (*stub)(void);
 	void (*stub_uncounted)(void);
 	void (*bind)(void *original);
-	const char *without;
+	const char *missing_msg;
 
 	/* private: where it is hooked, and that it is */
 	unsigned long ip;
@@ -46,7 +46,7 @@ struct hook {
 };
 
 /**
- * hooks_enable() - hook all functions of a table
+ * vpmu_hooks_enable() - hook all functions of a table
  * @table: the table; those called most often come first
  * @nr: its length
  *
@@ -57,35 +57,35 @@ struct hook {
  * (a livepatch, say) has taken a function, or what ftrace returned.  A message
  * names the function.
  */
-int hooks_enable(struct hook *table, unsigned int nr);
+int vpmu_hooks_enable(struct hook *table, unsigned int nr);
 
 /*
  * Unhook them.  No handler is entered any more afterwards, and those that
  * don't sleep have ended.
  */
-void hooks_disable(void);
+void vpmu_hooks_disable(void);
 
 /* What stubs.S calls (table.c), besides functions of emul.c, pmi.c, vcpu.c and access.c */
 struct vpmu_vcpu;
-void vpmu_retired(struct vpmu_vcpu *vv, u32 owed);
+void vpmu_retired(struct vpmu_vcpu *vv, u32 pending);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
 struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data);
 
 /* stubs.S: fentry calls them, C never does. */
-void stub_vcpu_run(void);
-void stub_event_retired(void);
-void stub_instruction_retired(void);
-void stub_branch_retired(void);
-void stub_vcpu_run_uncounted(void);
-void stub_event_retired_uncounted(void);
-void stub_instruction_retired_uncounted(void);
-void stub_branch_retired_uncounted(void);
-void stub_perf_guest_get_msrs(void);
-void stub_kvm_pmu_is_valid_msr(void);
-void stub_kvm_pmu_get_msr(void);
-void stub_kvm_pmu_set_msr(void);
-void stub_kvm_pmu_rdpmc(void);
-void stub_kvm_pmu_handle_event(void);
+void vpmu_stub_vcpu_run(void);
+void vpmu_stub_event_retired(void);
+void vpmu_stub_instruction_retired(void);
+void vpmu_stub_branch_retired(void);
+void vpmu_stub_vcpu_run_uncounted(void);
+void vpmu_stub_event_retired_uncounted(void);
+void vpmu_stub_instruction_retired_uncounted(void);
+void vpmu_stub_branch_retired_uncounted(void);
+void vpmu_stub_perf_guest_get_msrs(void);
+void vpmu_stub_kvm_pmu_is_valid_msr(void);
+void vpmu_stub_kvm_pmu_get_msr(void);
+void vpmu_stub_kvm_pmu_set_msr(void);
+void vpmu_stub_kvm_pmu_rdpmc(void);
+void vpmu_stub_kvm_pmu_handle_event(void);
 
 /* The hooks of this module. */
 extern struct hook vpmu_hooks[];

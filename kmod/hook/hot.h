@@ -8,14 +8,14 @@
 
 #define HOT_VCPU	0
 #define HOT_SLOW	8
-#define HOT_OWED	12
+#define HOT_PENDING	12
 #define HOT_EMULATED	16
-#define HOT_SLACK	24
-#define HOT_TOLD	32
+#define HOT_MARGIN	24
+#define HOT_MSR_LIST_VALID	32
 #define GUEST_SET	40
 
-/* Bits of vpmu_hot.owed: BIT(enum vpmu_class) */
-#define HOT_OWED_INSTRUCTION	2
-#define HOT_OWED_BRANCH		4
+/* Bits of vpmu_hot.pending: BIT(enum vpmu_class) */
+#define HOT_PENDING_INSTRUCTION	2
+#define HOT_PENDING_BRANCH		4
 
 #endif

@@ -32,7 +32,7 @@ SYM_FUNC_START(\name)
 /*
  * svm_vcpu_run(vcpu, flags) or vmx_vcpu_run(vcpu, flags): about to enter the guest,
  * interrupts are off.  Where VM entries count, \counted, each has to be tallied; else
- * there is only something to do if HOT_SLOW or HOT_OWED says so.
+ * there is only something to do if HOT_SLOW or HOT_PENDING says so.
  */
 .macro RUN entry:req counted:req
 	movq	%gs:vpmu_hot(%rip), %rax
@@ -57,13 +57,13 @@ SYM_FUNC_START(\name)
 	jmp	vpmu_vcpu_run
 .endm
 
-STUB_START stub_vcpu_run
-	RUN emul_entry 1
-SYM_FUNC_END(stub_vcpu_run)
+STUB_START vpmu_stub_vcpu_run
+	RUN vpmu_entry 1
+SYM_FUNC_END(vpmu_stub_vcpu_run)
 
-STUB_START stub_vcpu_run_uncounted
-	RUN emul_entry_uncounted 0
-SYM_FUNC_END(stub_vcpu_run_uncounted)
+STUB_START vpmu_stub_vcpu_run_uncounted
+	RUN vpmu_entry_uncounted 0
+SYM_FUNC_END(vpmu_stub_vcpu_run_uncounted)
 
 /*
  * KVM completed an instruction (or found that it was a branch) of the vCPU in
@@ -71,31 +71,31 @@ SYM_FUNC_END(stub_vcpu_run_uncounted)
  * has no running counters of ours.
  *
  * Note that it owes one: the coming VM entry usually makes up for it.  Where VM entries
- * don't count, the physical counters' slack does.
+ * don't count, the physical counters' margin does.
  */
-.macro RETIRED owed:req counted:req
+.macro RETIRED pending:req counted:req
 	movq	%gs:vpmu_hot(%rip), %rax
 	testq	%rax, %rax
 	jz	.Loriginal_\@
 	cmpq	%rdi, HOT_VCPU(%rax)
 	jne	.Loriginal_\@
-.if \owed == HOT_OWED_INSTRUCTION
+.if \pending == HOT_PENDING_INSTRUCTION
 	incq	HOT_EMULATED(%rax)
 .endif
-	/* HOT_SLOW and HOT_OWED at once */
+	/* HOT_SLOW and HOT_PENDING at once */
 	cmpq	$0, HOT_SLOW(%rax)
 	jne	.Lslow_\@
 .if \counted == 0
-	decq	HOT_SLACK(%rax)
+	decq	HOT_MARGIN(%rax)
 	js	.Lslow_\@
 .endif
-	movl	$\owed, HOT_OWED(%rax)
+	movl	$\pending, HOT_PENDING(%rax)
 	INSTEAD
 	RET
 .Lslow_\@:
 	INSTEAD
 	movq	%rax, %rdi
-	movl	$\owed, %esi
+	movl	$\pending, %esi
 	jmp	vpmu_retired
 .Loriginal_\@:
 	UNWIND_HINT_FUNC
@@ -107,53 +107,53 @@ SYM_FUNC_END(stub_vcpu_run_uncounted)
 .macro EVENT_RETIRED counted:req
 	cmpq	$COMPAT_RETIRED_INSTRUCTION_ID, %rsi
 	jne	.Lbranch_\@
-	RETIRED HOT_OWED_INSTRUCTION \counted
+	RETIRED HOT_PENDING_INSTRUCTION \counted
 .Lbranch_\@:
 	cmpq	$COMPAT_RETIRED_BRANCH_ID, %rsi
 	je	.Lis_branch_\@
 	cmpq	$COMPAT_RETIRED_BRANCH_ID_INTEL, %rsi
 	jne	.Lother_\@
 .Lis_branch_\@:
-	RETIRED HOT_OWED_BRANCH \counted
+	RETIRED HOT_PENDING_BRANCH \counted
 .Lother_\@:
 	RET
 .endm
 
-STUB_START stub_event_retired
+STUB_START vpmu_stub_event_retired
 	EVENT_RETIRED 1
-SYM_FUNC_END(stub_event_retired)
+SYM_FUNC_END(vpmu_stub_event_retired)
 
-STUB_START stub_event_retired_uncounted
+STUB_START vpmu_stub_event_retired_uncounted
 	EVENT_RETIRED 0
-SYM_FUNC_END(stub_event_retired_uncounted)
+SYM_FUNC_END(vpmu_stub_event_retired_uncounted)
 #else
 /* kvm_pmu_instruction_retired(vcpu), kvm_pmu_branch_retired(vcpu) */
-STUB_START stub_instruction_retired
-	RETIRED HOT_OWED_INSTRUCTION 1
-SYM_FUNC_END(stub_instruction_retired)
+STUB_START vpmu_stub_instruction_retired
+	RETIRED HOT_PENDING_INSTRUCTION 1
+SYM_FUNC_END(vpmu_stub_instruction_retired)
 
-STUB_START stub_branch_retired
-	RETIRED HOT_OWED_BRANCH 1
-SYM_FUNC_END(stub_branch_retired)
+STUB_START vpmu_stub_branch_retired
+	RETIRED HOT_PENDING_BRANCH 1
+SYM_FUNC_END(vpmu_stub_branch_retired)
 
-STUB_START stub_instruction_retired_uncounted
-	RETIRED HOT_OWED_INSTRUCTION 0
-SYM_FUNC_END(stub_instruction_retired_uncounted)
+STUB_START vpmu_stub_instruction_retired_uncounted
+	RETIRED HOT_PENDING_INSTRUCTION 0
+SYM_FUNC_END(vpmu_stub_instruction_retired_uncounted)
 
-STUB_START stub_branch_retired_uncounted
-	RETIRED HOT_OWED_BRANCH 0
-SYM_FUNC_END(stub_branch_retired_uncounted)
+STUB_START vpmu_stub_branch_retired_uncounted
+	RETIRED HOT_PENDING_BRANCH 0
+SYM_FUNC_END(vpmu_stub_branch_retired_uncounted)
 #endif
 
 /*
  * perf_guest_get_msrs(nr, data), on Intel's CPUs at each VM entry.  NULL is the answer that
  * leaves the VMCS alone.
  */
-STUB_START stub_perf_guest_get_msrs
+STUB_START vpmu_stub_perf_guest_get_msrs
 	movq	%gs:vpmu_hot(%rip), %rax
 	testq	%rax, %rax
 	jz	.Lask_perf
-	cmpl	$0, HOT_TOLD(%rax)
+	cmpl	$0, HOT_MSR_LIST_VALID(%rax)
 	je	.Lask_and_note
 	INSTEAD
 	xorl	%eax, %eax
@@ -164,7 +164,7 @@ STUB_START stub_perf_guest_get_msrs
 .Lask_perf:
 	UNWIND_HINT_FUNC
 	RET
-SYM_FUNC_END(stub_perf_guest_get_msrs)
+SYM_FUNC_END(vpmu_stub_perf_guest_get_msrs)
 
 /*
  * An access to a PMU register of the vCPU in %rdi, loaded here but for a few
@@ -202,7 +202,7 @@ SYM_FUNC_END(stub_perf_guest_get_msrs)
  * kvm_pmu_handle_event(vcpu): the vCPU is loaded.  KVM's own counters are off, but it
  * may want to clear its requests.
  */
-STUB_START stub_kvm_pmu_handle_event
+STUB_START vpmu_stub_kvm_pmu_handle_event
 	movq	%gs:vpmu_cpu(%rip), %rax
 	testq	%rax, %rax
 	jz	.Lhandled
@@ -210,32 +210,32 @@ STUB_START stub_kvm_pmu_handle_event
 	jne	.Lhandled
 	pushq	%rdi
 	movq	%rax, %rdi
-	call	pmi_handle
+	call	vpmu_pmi_handle
 	popq	%rdi
 .Lhandled:
 	RET
-SYM_FUNC_END(stub_kvm_pmu_handle_event)
+SYM_FUNC_END(vpmu_stub_kvm_pmu_handle_event)
 
 /* kvm_pmu_is_valid_msr(vcpu, index) */
-STUB_START stub_kvm_pmu_is_valid_msr
-	ACCESS access_valid
-SYM_FUNC_END(stub_kvm_pmu_is_valid_msr)
+STUB_START vpmu_stub_kvm_pmu_is_valid_msr
+	ACCESS vpmu_msr_valid
+SYM_FUNC_END(vpmu_stub_kvm_pmu_is_valid_msr)
 
 /* kvm_pmu_get_msr(vcpu, msr), kvm_pmu_set_msr(vcpu, msr) */
-STUB_START stub_kvm_pmu_get_msr
-	ACCESS access_read
-SYM_FUNC_END(stub_kvm_pmu_get_msr)
+STUB_START vpmu_stub_kvm_pmu_get_msr
+	ACCESS vpmu_msr_read
+SYM_FUNC_END(vpmu_stub_kvm_pmu_get_msr)
 
-STUB_START stub_kvm_pmu_set_msr
-	ACCESS access_write
-SYM_FUNC_END(stub_kvm_pmu_set_msr)
+STUB_START vpmu_stub_kvm_pmu_set_msr
+	ACCESS vpmu_msr_write
+SYM_FUNC_END(vpmu_stub_kvm_pmu_set_msr)
 
 /* kvm_pmu_rdpmc(vcpu, index, data) */
-STUB_START stub_kvm_pmu_rdpmc
+STUB_START vpmu_stub_kvm_pmu_rdpmc
 	/* VMware's backdoor (arch/x86/kvm/x86.h), or no counter at all */
 	testl	$0x10000, %esi
 	jnz	.Lbackdoor
-	ACCESS access_rdpmc
+	ACCESS vpmu_rdpmc
 .Lbackdoor:
 	RET
-SYM_FUNC_END(stub_kvm_pmu_rdpmc)
+SYM_FUNC_END(vpmu_stub_kvm_pmu_rdpmc)

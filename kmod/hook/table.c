@@ -23,16 +23,16 @@
 
 static_assert(offsetof(struct vpmu_vcpu, hot.vcpu) == HOT_VCPU);
 static_assert(offsetof(struct vpmu_vcpu, hot.slow) == HOT_SLOW);
-static_assert(offsetof(struct vpmu_vcpu, hot.owed) == HOT_OWED);
-static_assert(HOT_OWED == HOT_SLOW + 4);	/* stubs.S looks at both at once */
+static_assert(offsetof(struct vpmu_vcpu, hot.pending) == HOT_PENDING);
+static_assert(HOT_PENDING == HOT_SLOW + 4);	/* stubs.S looks at both at once */
 static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
-static_assert(offsetof(struct vpmu_vcpu, hot.slack) == HOT_SLACK);
-static_assert(offsetof(struct vpmu_vcpu, hot.told) == HOT_TOLD);
+static_assert(offsetof(struct vpmu_vcpu, hot.margin) == HOT_MARGIN);
+static_assert(offsetof(struct vpmu_vcpu, hot.msr_list_valid) == HOT_MSR_LIST_VALID);
 static_assert(offsetof(struct vpmu_vcpu, guest.set) == GUEST_SET);
 static_assert(GUEST_NONE == 0);			/* stubs.S compares with that */
 static_assert(offsetof(struct vpmu_cpu, vv) == 0);
-static_assert(BIT(VPMU_INSTRUCTION) == HOT_OWED_INSTRUCTION);
-static_assert(BIT(VPMU_BRANCH) == HOT_OWED_BRANCH);
+static_assert(BIT(VPMU_INSTRUCTION) == HOT_PENDING_INSTRUCTION);
+static_assert(BIT(VPMU_BRANCH) == HOT_PENDING_BRANCH);
 
 static bool notrace is_ours(void *vcpu, unsigned long second)
 {
@@ -40,11 +40,11 @@ static bool notrace is_ours(void *vcpu, unsigned long second)
 }
 
 /* A vCPU is ours only if all of its life can be followed. */
-static bool ready;
+static bool hooks_ready;
 
 void vpmu_hooks_ready(void)
 {
-	WRITE_ONCE(ready, true);
+	WRITE_ONCE(hooks_ready, true);
 }
 
 /*
@@ -55,28 +55,28 @@ static bool notrace may_attach(void *arg, unsigned long second)
 {
 	struct kvm_vcpu *vcpu = arg;
 
-	return READ_ONCE(ready) && vcpu->kvm->arch.enable_pmu &&
+	return READ_ONCE(hooks_ready) && vcpu->kvm->arch.enable_pmu &&
 	       try_module_get(THIS_MODULE);
 }
 
 static bool notrace vm_ends(void *kvm, unsigned long unused)
 {
-	vpmu_forget(kvm);
+	vpmu_attach_forget(kvm);
 	return false;
 }
 
 /* Return: 0, or why the vCPU keeps KVM's PMU. */
-static int attach(struct kvm_vcpu *vcpu)
+static int attach_vcpu(struct kvm_vcpu *vcpu)
 {
 	int err;
 
-	if (!vpmu_wanted(vcpu->kvm))
+	if (!vpmu_attach_wanted(vcpu->kvm))
 		return -EPERM;
-	if (compat_is_protected(vcpu)) {
+	if (vpmu_compat_is_protected(vcpu)) {
 		pr_info_once("guests whose state is encrypted (SEV-ES, TDX) keep KVM's PMU\n");
 		return -EOPNOTSUPP;
 	}
-	compat_limit_capabilities(vcpu);
+	vpmu_compat_limit_capabilities(vcpu);
 	err = vpmu_attach(vcpu);
 	if (err)
 		pr_warn_ratelimited("no memory for a vCPU's PMU, it keeps KVM's\n");
@@ -87,18 +87,18 @@ static int attach(struct kvm_vcpu *vcpu)
  * KVM destroys the PMU of a vCPU (kvm_pmu_destroy()) only if kvm_arch_vcpu_create() succeeded.
  * kvm_pmu_init() comes too early for an object: what fails behind it frees the vCPU.
  */
-ORIGINAL(kvm_arch_vcpu_create, compat_proto_create);
+ORIGINAL(kvm_arch_vcpu_create, vpmu_compat_proto_create);
 static int vpmu_kvm_arch_vcpu_create(struct kvm_vcpu *vcpu)
 {
 	int err = static_call(original_kvm_arch_vcpu_create)(vcpu);
 
-	if (!err && !attach(vcpu))
+	if (!err && !attach_vcpu(vcpu))
 		return 0;
 	module_put(THIS_MODULE);
 	return err;
 }
 
-ORIGINAL(kvm_pmu_destroy, compat_proto_init);
+ORIGINAL(kvm_pmu_destroy, vpmu_compat_proto_init);
 static void vpmu_kvm_pmu_destroy(struct kvm_vcpu *vcpu)
 {
 	static_call(original_kvm_pmu_destroy)(vcpu);
@@ -106,10 +106,10 @@ static void vpmu_kvm_pmu_destroy(struct kvm_vcpu *vcpu)
 	module_put(THIS_MODULE);
 }
 
-ORIGINAL(kvm_pmu_refresh, compat_proto_init);
+ORIGINAL(kvm_pmu_refresh, vpmu_compat_proto_init);
 static void vpmu_kvm_pmu_refresh(struct kvm_vcpu *vcpu)
 {
-	compat_limit_capabilities(vcpu);
+	vpmu_compat_limit_capabilities(vcpu);
 	static_call(original_kvm_pmu_refresh)(vcpu);
 	vpmu_refresh(vpmu_find(vcpu));
 }
@@ -124,16 +124,16 @@ static bool notrace has_other_version(void *vcpu, unsigned long second)
 
 /* The ioctls by which userspace sets and gets a vCPU's CPUID, one at a time */
 #define CPUID_IOCTL(function)							\
-	ORIGINAL(function, compat_proto_cpuid);					\
+	ORIGINAL(function, vpmu_compat_proto_cpuid);				\
 	static int vpmu_##function(struct kvm_vcpu *vcpu, void *cpuid,		\
 				   void __user *entries)			\
 	{									\
 		struct vpmu_vcpu *vv = vpmu_find(vcpu);				\
 		int err;							\
 										\
-		compat_hide_version(vcpu, &vv->leaf);				\
+		vpmu_compat_hide_version(vcpu, &vv->leaf);			\
 		err = static_call(original_##function)(vcpu, cpuid, entries);	\
-		compat_show_version(vcpu, &vv->leaf);				\
+		vpmu_compat_show_version(vcpu, &vv->leaf);			\
 		return err;							\
 	}
 
@@ -142,48 +142,48 @@ CPUID_IOCTL(kvm_vcpu_ioctl_set_cpuid2)
 CPUID_IOCTL(kvm_vcpu_ioctl_get_cpuid2)
 
 #ifdef COMPAT_NMI_WAITS
-ORIGINAL(kvm_pmu_deliver_pmi, compat_proto_init);
+ORIGINAL(kvm_pmu_deliver_pmi, vpmu_compat_proto_init);
 static void vpmu_kvm_pmu_deliver_pmi(struct kvm_vcpu *vcpu)
 {
 	static_call(original_kvm_pmu_deliver_pmi)(vcpu);
-	compat_process_nmi(vcpu);
+	vpmu_compat_process_nmi(vcpu);
 }
 #endif
 
-/* @owed: the class, as a bit of vpmu_hot.owed */
-void vpmu_retired(struct vpmu_vcpu *vv, u32 owed)
+/* @pending: the class, as a bit of vpmu_hot.pending */
+void vpmu_retired(struct vpmu_vcpu *vv, u32 pending)
 {
-	emul_event(vv, owed == HOT_OWED_INSTRUCTION ? VPMU_INSTRUCTION : VPMU_BRANCH);
+	vpmu_emulated(vv, pending == HOT_PENDING_INSTRUCTION ? VPMU_INSTRUCTION : VPMU_BRANCH);
 }
 
-ORIGINAL(kvm_arch_vcpu_load, compat_proto_load);
+ORIGINAL(kvm_arch_vcpu_load, vpmu_compat_proto_load);
 static void vpmu_kvm_arch_vcpu_load(struct kvm_vcpu *vcpu, int cpu)
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
-	u64 taken = vtsc_load(vv);
+	u64 taken = vpmu_vtsc_load(vv);
 
 	static_call(original_kvm_arch_vcpu_load)(vcpu, cpu);
-	switch_load(vv);
+	vpmu_sched_load(vv);
 	trace_vpmu_load(vv, taken);
 }
 
-ORIGINAL(kvm_arch_vcpu_put, compat_proto_init);
+ORIGINAL(kvm_arch_vcpu_put, vpmu_compat_proto_init);
 static void vpmu_kvm_arch_vcpu_put(struct kvm_vcpu *vcpu)
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
 
-	vtsc_put(vv);
-	switch_put(vv);
-	pmi_put(vv);
+	vpmu_vtsc_put(vv);
+	vpmu_sched_put(vv);
+	vpmu_pmi_put(vv);
 	static_call(original_kvm_arch_vcpu_put)(vcpu);
 }
 
-ORIGINAL(vcpu_run, compat_proto_run);
+ORIGINAL(vcpu_run, vpmu_compat_proto_run);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 {
 	fastpath_t result = static_call(original_vcpu_run)(vcpu, flags);
 
-	switch_give_back(this_cpu_read(vpmu_cpu.vv));
+	vpmu_give_back(this_cpu_read(vpmu_cpu.vv));
 	return result;
 }
 
@@ -192,18 +192,18 @@ fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
  * the VMCS, though it is the same nearly always.  stubs.S comes here only after something
  * has changed, for a vCPU with running counters.
  */
-ORIGINAL(perf_guest_get_msrs, compat_proto_guest_get_msrs);
+ORIGINAL(perf_guest_get_msrs, vpmu_compat_proto_guest_get_msrs);
 struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
 	struct perf_guest_switch_msr *msrs;
 
 	/* First, as an NMI may change something meanwhile. */
-	WRITE_ONCE(vv->hot.told, true);
+	WRITE_ONCE(vv->hot.msr_list_valid, true);
 	barrier();
 	msrs = static_call(original_perf_guest_get_msrs)(nr, data);
-	if (!compat_stays_told(msrs, *nr))
-		vv->hot.told = false;
+	if (!vpmu_compat_msr_list_constant(msrs, *nr))
+		vv->hot.msr_list_valid = false;
 	return msrs;
 }
 
@@ -225,7 +225,7 @@ static bool notrace guest_halts(void *vcpu, unsigned long second)
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
 	if (vv && vv->hot.vcpu == vcpu && (vv->placed || vv->borrowing))
-		pmi_before_halt(vv);
+		vpmu_pmi_before_halt(vv);
 	return false;
 }
 
@@ -234,10 +234,10 @@ static bool notrace host_starts_event(void *arg, unsigned long flags)
 	struct perf_event *event = arg;
 
 	if (event->hw.idx >= 0) {
-		unsigned int slot = hw_slot(vpmu_hw, event->hw.idx);
+		unsigned int slot = vpmu_hw_slot(vpmu_hw, event->hw.idx);
 
-		switch_evict(slot, compat_host_pair(event) ? slot + 1 : slot);
-		switch_host_changes();
+		vpmu_host_evict(slot, vpmu_compat_host_pair(event) ? slot + 1 : slot);
+		vpmu_host_changed();
 	}
 	return false;
 }
@@ -248,7 +248,7 @@ static bool notrace level_changes(void *arg, unsigned long unused)
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
 
 	if (vv)
-		emul_leave_level(vv);
+		vpmu_level_changes(vv);
 	return false;
 }
 
@@ -261,8 +261,8 @@ static bool notrace nested_guest_enters(void *vcpu, unsigned long second)
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
 
 	/* A bool: "from_vmentry".  It isn't when userspace restores a vCPU. */
-	if (vv && compat_on_intel() && (u8)second)
-		emul_event(vv, VPMU_INSTRUCTION);
+	if (vv && vpmu_compat_on_intel() && (u8)second)
+		vpmu_emulated(vv, VPMU_INSTRUCTION);
 	return level_changes(vcpu, second);
 }
 
@@ -275,14 +275,14 @@ static bool notrace counters_run(void *ctxt, unsigned long unused)
 	return this_cpu_read(vpmu_hot);
 }
 
-ORIGINAL(emulator_fix_hypercall, compat_proto_emulate);
+ORIGINAL(emulator_fix_hypercall, vpmu_compat_proto_emulate);
 static int vpmu_emulator_fix_hypercall(struct x86_emulate_ctxt *ctxt)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
 	int result = static_call(original_emulator_fix_hypercall)(ctxt);
 
 	if (result == COMPAT_EMUL_CONTINUE)
-		emul_repeats(vv);
+		vpmu_instruction_repeats(vv);
 	return result;
 }
 
@@ -293,8 +293,8 @@ static bool notrace guest_int1(void *vcpu, unsigned long unused)
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
 
 	if (vv) {
-		emul_event(vv, VPMU_INSTRUCTION);
-		emul_event(vv, VPMU_BRANCH);
+		vpmu_emulated(vv, VPMU_INSTRUCTION);
+		vpmu_emulated(vv, VPMU_BRANCH);
 	}
 	return false;
 }
@@ -309,8 +309,9 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 	struct perf_event *event = arg;
 
 	if (event->hw.idx >= 0) {
-		switch_keep(hw_slot(vpmu_hw, event->hw.idx), !(flags & PERF_EF_UPDATE));
-		switch_host_changes();
+		vpmu_host_count_saved(vpmu_hw_slot(vpmu_hw, event->hw.idx),
+				      !(flags & PERF_EF_UPDATE));
+		vpmu_host_changed();
 	}
 	return false;
 }
@@ -319,7 +320,7 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 	{								\
 		.symbol = #function,					\
 		.handler = vpmu_##function,				\
-		.when = condition,					\
+		.pre = condition,					\
 		.bind = bind_##function,				\
 	}
 
@@ -328,40 +329,40 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 #define STUB(function)							\
 	{								\
 		.symbol = #function,					\
-		.stub = stub_##function,				\
+		.stub = vpmu_stub_##function,				\
 	}
 
 struct hook vpmu_hooks[] = {
 	{
 		.symbol = "svm_vcpu_run",
 		.intel = "vmx_vcpu_run",
-		.stub = stub_vcpu_run,
-		.stub_uncounted = stub_vcpu_run_uncounted,
+		.stub = vpmu_stub_vcpu_run,
+		.stub_uncounted = vpmu_stub_vcpu_run_uncounted,
 		.bind = bind_vcpu_run,
 	},
 #ifdef COMPAT_RETIRED_INSTRUCTION_ID
 	{
 		.symbol = "kvm_pmu_trigger_event",
-		.stub = stub_event_retired,
-		.stub_uncounted = stub_event_retired_uncounted,
+		.stub = vpmu_stub_event_retired,
+		.stub_uncounted = vpmu_stub_event_retired_uncounted,
 	},
 #else
 	{
 		.symbol = "kvm_pmu_instruction_retired",
-		.stub = stub_instruction_retired,
-		.stub_uncounted = stub_instruction_retired_uncounted,
+		.stub = vpmu_stub_instruction_retired,
+		.stub_uncounted = vpmu_stub_instruction_retired_uncounted,
 	},
 	{
 		.symbol = "kvm_pmu_branch_retired",
-		.stub = stub_branch_retired,
-		.stub_uncounted = stub_branch_retired_uncounted,
+		.stub = vpmu_stub_branch_retired,
+		.stub_uncounted = vpmu_stub_branch_retired_uncounted,
 	},
 #endif
 	{
 		.symbol = "perf_guest_get_msrs",
-		.stub = stub_perf_guest_get_msrs,
+		.stub = vpmu_stub_perf_guest_get_msrs,
 		.bind = bind_perf_guest_get_msrs,
-		.without = "this kernel has no perf for Intel's CPUs",
+		.missing_msg = "this kernel has no perf for Intel's CPUs",
 	},
 	STUB(kvm_pmu_is_valid_msr),
 	STUB(kvm_pmu_get_msr),
@@ -371,62 +372,62 @@ struct hook vpmu_hooks[] = {
 #ifdef COMPAT_RUN_UNTOLD
 	{
 		.symbol = "kvm_arch_vcpu_ioctl_run",
-		.when = run_begins,
+		.pre = run_begins,
 	},
 #endif
 	REDIRECT(kvm_arch_vcpu_load),
 	REDIRECT(kvm_arch_vcpu_put),
 	{
 		.symbol = "x86_pmu_start",
-		.when = host_starts_event,
+		.pre = host_starts_event,
 	},
 	{
 		.symbol = "x86_pmu_stop",
-		.when = host_stops_event,
+		.pre = host_stops_event,
 	},
 	{
 		.symbol = "kvm_vcpu_halt",
-		.when = guest_halts,
+		.pre = guest_halts,
 	},
 	{
 		.symbol = "enter_svm_guest_mode",
 		.intel = "nested_vmx_enter_non_root_mode",
-		.when = nested_guest_enters,
+		.pre = nested_guest_enters,
 	},
 	{
 		.symbol = "nested_svm_vmexit",
 		.intel = COMPAT_NESTED_VMX_VMEXIT,
-		.when = level_changes,
+		.pre = level_changes,
 	},
 	{
 		.symbol = "kvm_smm_changed",
-		.when = level_changes,
-		.without = "what KVM completes right before an SMI may count at the wrong CPL",
+		.pre = level_changes,
+		.missing_msg = "what KVM completes right before an SMI may count at the wrong CPL",
 	},
 	{
 		.symbol = "kvm_vcpu_reset",
-		.when = level_changes,
+		.pre = level_changes,
 	},
 #ifdef COMPAT_SVM_INT1
 	{
 		.symbol = COMPAT_SVM_INT1,
-		.when = guest_int1,
-		.without = "the guest's INT1 isn't counted",
+		.pre = guest_int1,
+		.missing_msg = "the guest's INT1 isn't counted",
 	},
 #endif
 	{
 		.symbol = "emulator_fix_hypercall",
 		.handler = vpmu_emulator_fix_hypercall,
-		.when = counters_run,
+		.pre = counters_run,
 		.bind = bind_emulator_fix_hypercall,
-		.without = "a hypercall of the other vendor's CPUs counts twice, once",
+		.missing_msg = "a hypercall of the other vendor's CPUs counts twice, once",
 	},
 #ifdef COMPAT_NMI_WAITS
 	REDIRECT(kvm_pmu_deliver_pmi),
 #endif
 	{
 		.symbol = "kvm_arch_destroy_vm",
-		.when = vm_ends,
+		.pre = vm_ends,
 	},
 	REDIRECT_WHEN(kvm_vcpu_ioctl_set_cpuid, has_other_version),
 	REDIRECT_WHEN(kvm_vcpu_ioctl_set_cpuid2, has_other_version),
@@ -443,7 +444,7 @@ void vpmu_hooks_choose(void)
 	unsigned int i;
 
 	for (i = 0; i < vpmu_nr_hooks; i++) {
-		if (compat_on_intel() && vpmu_hooks[i].intel)
+		if (vpmu_compat_on_intel() && vpmu_hooks[i].intel)
 			vpmu_hooks[i].symbol = vpmu_hooks[i].intel;
 		if (!vpmu_hw->entry_counts && vpmu_hooks[i].stub_uncounted)
 			vpmu_hooks[i].stub = vpmu_hooks[i].stub_uncounted;

@@ -43,17 +43,17 @@ static bool amd_pinned(u64 select)
 
 static bool amd_in_use(unsigned int i)
 {
-	return hw_rdmsr(select_base + i * stride) & ARCH_PERFMON_EVENTSEL_ENABLE;
+	return vpmu_hw_rdmsr(select_base + i * stride) & ARCH_PERFMON_EVENTSEL_ENABLE;
 }
 
 static u64 amd_read(unsigned int i)
 {
-	return hw_rdpmc(i);
+	return vpmu_hw_rdpmc(i);
 }
 
 static void amd_write(unsigned int i, u64 value)
 {
-	hw_wrmsr(counter_base + i * stride, value);
+	vpmu_hw_wrmsr(counter_base + i * stride, value);
 }
 
 static void amd_start(unsigned int i, u64 select, bool in_host)
@@ -62,7 +62,7 @@ static void amd_start(unsigned int i, u64 select, bool in_host)
 	select &= ~(AMD64_EVENTSEL_HOSTONLY | AMD64_EVENTSEL_GUESTONLY);
 	if (!in_host)
 		select |= AMD64_EVENTSEL_GUESTONLY;
-	hw_wrmsr(select_base + i * stride, select | ARCH_PERFMON_EVENTSEL_ENABLE);
+	vpmu_hw_wrmsr(select_base + i * stride, select | ARCH_PERFMON_EVENTSEL_ENABLE);
 }
 
 /*
@@ -75,44 +75,44 @@ static void amd_prepare(void)
 
 	if (!global_mask)
 		return;
-	control = hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
+	control = vpmu_hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
 	if ((control & global_mask) != global_mask)
-		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, control | global_mask);
+		vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, control | global_mask);
 }
 
 static void amd_halt(unsigned int i)
 {
-	hw_wrmsr(select_base + i * stride, 0);
+	vpmu_hw_wrmsr(select_base + i * stride, 0);
 }
 
 static u64 amd_overflowed(void)
 {
-	return global_mask ? hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) : U64_MAX;
+	return global_mask ? vpmu_hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) : U64_MAX;
 }
 
 static void amd_ack(u64 mask)
 {
 	if (global_mask)
-		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS_CLR, mask & global_mask);
+		vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS_CLR, mask & global_mask);
 }
 
 static void amd_borrow(unsigned int i, struct hw_saved *saved)
 {
-	saved->select = hw_rdmsr(select_base + i * stride);
-	hw_wrmsr(select_base + i * stride, 0);
+	saved->select = vpmu_hw_rdmsr(select_base + i * stride);
+	vpmu_hw_wrmsr(select_base + i * stride, 0);
 	saved->value = amd_read(i);
 	/* NMIs are held: its own is still to come, and must find it. */
 	saved->overflowed = global_mask &&
-			    (hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) & BIT_ULL(i));
+			    (vpmu_hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) & BIT_ULL(i));
 }
 
 static void amd_give_back(unsigned int i, const struct hw_saved *saved)
 {
-	hw_wrmsr(select_base + i * stride, 0);
+	vpmu_hw_wrmsr(select_base + i * stride, 0);
 	if (!saved->overflowed)
 		amd_ack(BIT_ULL(i));
-	hw_wrmsr(counter_base + i * stride, saved->value);
-	hw_wrmsr(select_base + i * stride, saved->select);
+	vpmu_hw_wrmsr(counter_base + i * stride, saved->value);
+	vpmu_hw_wrmsr(select_base + i * stride, saved->select);
 }
 
 /*
@@ -149,16 +149,16 @@ static u64 amd_pause(void)
 
 	if (!global_mask)
 		return 0;
-	control = hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
+	control = vpmu_hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL);
 	if (control)
-		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, 0);
+		vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, 0);
 	return control;
 }
 
 static void amd_resume(u64 paused)
 {
 	if (paused)
-		hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, paused);
+		vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, paused);
 }
 
 static struct hw_ops amd_ops = {
@@ -181,7 +181,7 @@ static struct hw_ops amd_ops = {
 	.resume = amd_resume,
 };
 
-const struct hw_ops *hw_amd_probe(void)
+const struct hw_ops *vpmu_hw_amd_probe(void)
 {
 	unsigned int nr;
 
@@ -193,7 +193,7 @@ const struct hw_ops *hw_amd_probe(void)
 	 * The counters are shared with host perf, which has checked at boot
 	 * that they exist and work.
 	 */
-	nr = compat_perf_counters().general;
+	nr = vpmu_compat_perf_counters().general;
 	if (!nr) {
 		pr_err("this CPU has no PMU that Linux could use\n");
 		return NULL;

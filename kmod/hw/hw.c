@@ -8,15 +8,15 @@
 #include "hw.h"
 #include "msr.h"
 
-DEFINE_PER_CPU(struct hw_accesses, hw_counts);
+DEFINE_PER_CPU(struct hw_accesses, vpmu_hw_counts);
 
-struct hw_accesses hw_accesses(void)
+struct hw_accesses vpmu_hw_accesses(void)
 {
 	struct hw_accesses sum = { };
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		const struct hw_accesses *a = per_cpu_ptr(&hw_counts, cpu);
+		const struct hw_accesses *a = per_cpu_ptr(&vpmu_hw_counts, cpu);
 
 		sum.rdmsr += a->rdmsr;
 		sum.wrmsr += a->wrmsr;
@@ -25,14 +25,14 @@ struct hw_accesses hw_accesses(void)
 	return sum;
 }
 
-const struct hw_ops *hw_probe(void)
+const struct hw_ops *vpmu_hw_probe(void)
 {
 	switch (boot_cpu_data.x86_vendor) {
 	case X86_VENDOR_AMD:
 	case X86_VENDOR_HYGON:
-		return hw_amd_probe();
+		return vpmu_hw_amd_probe();
 	case X86_VENDOR_INTEL:
-		return hw_intel_probe();
+		return vpmu_hw_intel_probe();
 	default:
 		pr_err("CPUs of this vendor (%s) are not supported, only AMD's and Intel's are\n",
 		       boot_cpu_data.x86_vendor_id);

@@ -90,9 +90,9 @@ struct hw_ops {
 };
 
 /* The ops of this machine; NULL and a message if it has none that we know. */
-const struct hw_ops *hw_probe(void);
-const struct hw_ops *hw_amd_probe(void);
-const struct hw_ops *hw_intel_probe(void);
+const struct hw_ops *vpmu_hw_probe(void);
+const struct hw_ops *vpmu_hw_amd_probe(void);
+const struct hw_ops *vpmu_hw_intel_probe(void);
 
 /*
  * Host perf's number of a counter (struct hw_perf_event.idx): fixed counters have those from
@@ -101,13 +101,13 @@ const struct hw_ops *hw_intel_probe(void);
 #define HW_FIXED_INDEX	32
 
 /* Counter @i has which? */
-static inline unsigned int hw_index(const struct hw_ops *hw, unsigned int i)
+static inline unsigned int vpmu_hw_index(const struct hw_ops *hw, unsigned int i)
 {
 	return i < hw->general ? i : HW_FIXED_INDEX + i - hw->general;
 }
 
 /* Which counter has @index?  One that @hw doesn't have (hw->nr) if none of ours. */
-static inline unsigned int hw_slot(const struct hw_ops *hw, unsigned int index)
+static inline unsigned int vpmu_hw_slot(const struct hw_ops *hw, unsigned int index)
 {
 	if (index < HW_FIXED_INDEX)
 		return index < hw->general ? index : hw->nr;
@@ -122,6 +122,6 @@ struct hw_accesses {
 	u64 rdpmc;
 };
 
-struct hw_accesses hw_accesses(void);
+struct hw_accesses vpmu_hw_accesses(void);
 
 #endif

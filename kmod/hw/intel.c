@@ -6,7 +6,7 @@
  *
  * Event selects know no guest mode.  A counter that is to count there only has its bit in
  * global control set in guest mode only: the CPU switches that register at VM entry and
- * exit, between what host perf tells KVM (compat_only_in_guest()).
+ * exit, between what host perf tells KVM (vpmu_compat_only_in_guest()).
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -85,7 +85,7 @@ static unsigned int nth(unsigned int i)
 /* Its bit in global control and status */
 static u64 bit_of(unsigned int i)
 {
-	return BIT_ULL(hw_index(&intel_ops, i));
+	return BIT_ULL(vpmu_hw_index(&intel_ops, i));
 }
 
 static u64 bits_of(u64 mask)
@@ -133,7 +133,7 @@ static bool intel_pinned(u64 select)
 /* What a fixed counter has in the register that they share */
 static u64 fixed_field(unsigned int i)
 {
-	return hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) >> nth(i) * FIXED_BITS & FIXED_FIELD;
+	return vpmu_hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) >> nth(i) * FIXED_BITS & FIXED_FIELD;
 }
 
 /* Write @wanted to the bits of @mask, and nothing old to the others. */
@@ -142,16 +142,16 @@ static void change_fixed_control(u64 mask, u64 wanted)
 	u64 control;
 
 	if (in_nmi()) {
-		control = hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
-		hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, (control & ~mask) | wanted);
+		control = vpmu_hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
+		vpmu_hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, (control & ~mask) | wanted);
 		return;
 	}
 
 	__this_cpu_write(fixed_control.changing, true);
 	barrier();
-	control = hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
+	control = vpmu_hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL);
 	for (;;) {
-		hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, (control & ~mask) | wanted);
+		vpmu_hw_wrmsr(MSR_CORE_PERF_FIXED_CTR_CTRL, (control & ~mask) | wanted);
 		barrier();
 		if (likely(!__this_cpu_read(fixed_control.changed)))
 			break;
@@ -167,7 +167,7 @@ static void intel_nmi_ended(void)
 {
 	if (!__this_cpu_read(fixed_control.changing))
 		return;
-	__this_cpu_write(fixed_control.now, hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL));
+	__this_cpu_write(fixed_control.now, vpmu_hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL));
 	__this_cpu_write(fixed_control.changed, true);
 }
 
@@ -193,19 +193,19 @@ static bool intel_in_use(unsigned int i)
 {
 	/* Host perf writes the register that they share only when it has all of its events. */
 	if (is_fixed(i))
-		return compat_host_has(hw_index(&intel_ops, i)) ||
+		return vpmu_compat_host_has(vpmu_hw_index(&intel_ops, i)) ||
 		       (fixed_field(i) & (FIXED_OS | FIXED_USR));
-	return hw_rdmsr(MSR_P6_EVNTSEL0 + i) & ARCH_PERFMON_EVENTSEL_ENABLE;
+	return vpmu_hw_rdmsr(MSR_P6_EVNTSEL0 + i) & ARCH_PERFMON_EVENTSEL_ENABLE;
 }
 
 static u64 intel_read(unsigned int i)
 {
-	return hw_rdpmc(is_fixed(i) ? RDPMC_FIXED | nth(i) : i);
+	return vpmu_hw_rdpmc(is_fixed(i) ? RDPMC_FIXED | nth(i) : i);
 }
 
 static void intel_write(unsigned int i, u64 value)
 {
-	hw_wrmsr(is_fixed(i) ? MSR_CORE_PERF_FIXED_CTR0 + nth(i) : MSR_IA32_PMC0 + i, value);
+	vpmu_hw_wrmsr(is_fixed(i) ? MSR_CORE_PERF_FIXED_CTR0 + nth(i) : MSR_IA32_PMC0 + i, value);
 }
 
 /* Nothing: intel_start() looks at global control anyway. */
@@ -216,26 +216,26 @@ static void intel_prepare(void)
 /* In which modes the CPU counts on @i, as soon as it is told to count at all */
 static void set_modes(unsigned int i, bool in_host, bool in_guest)
 {
-	unsigned int index = hw_index(&intel_ops, i);
+	unsigned int index = vpmu_hw_index(&intel_ops, i);
 	u64 held = __this_cpu_read(held_control);
-	u64 control = held ?: hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL), wanted;
+	u64 control = held ?: vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL), wanted;
 
 	/* One instruction each, as an NMI may come that changes others of them. */
 	if (in_host)
-		__clear_bit(index, compat_only_in_guest());
+		__clear_bit(index, vpmu_compat_only_in_guest());
 	else
-		__set_bit(index, compat_only_in_guest());
+		__set_bit(index, vpmu_compat_only_in_guest());
 	if (in_guest)
-		__clear_bit(index, compat_only_in_host());
+		__clear_bit(index, vpmu_compat_only_in_host());
 	else
-		__set_bit(index, compat_only_in_host());
+		__set_bit(index, vpmu_compat_only_in_host());
 
 	/* This is host mode; at the VM entry KVM looks at the masks. */
 	wanted = in_host ? control | bit_of(i) : control & ~bit_of(i);
 	if (held)
 		__this_cpu_write(held_control, wanted);
 	else if (wanted != control)
-		hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, wanted);
+		vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, wanted);
 }
 
 static void intel_start(unsigned int i, u64 select, bool in_host)
@@ -248,26 +248,26 @@ static void intel_start(unsigned int i, u64 select, bool in_host)
 	}
 	select &= EVENT | MODIFIERS | ARCH_PERFMON_EVENTSEL_OS | ARCH_PERFMON_EVENTSEL_USR |
 		  ARCH_PERFMON_EVENTSEL_INT;
-	hw_wrmsr(MSR_P6_EVNTSEL0 + i, select | ARCH_PERFMON_EVENTSEL_ENABLE);
+	vpmu_hw_wrmsr(MSR_P6_EVNTSEL0 + i, select | ARCH_PERFMON_EVENTSEL_ENABLE);
 }
 
-static void stop(unsigned int i)
+static void stop_counter(unsigned int i)
 {
 	if (is_fixed(i))
 		set_fixed_field(i, 0);
 	else
-		hw_wrmsr(MSR_P6_EVNTSEL0 + i, 0);
+		vpmu_hw_wrmsr(MSR_P6_EVNTSEL0 + i, 0);
 }
 
 static void intel_halt(unsigned int i)
 {
-	stop(i);
-	__clear_bit(hw_index(&intel_ops, i), compat_only_in_guest());
+	stop_counter(i);
+	__clear_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_guest());
 }
 
 static u64 intel_overflowed(void)
 {
-	u64 status = hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS), mask = 0;
+	u64 status = vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS), mask = 0;
 	unsigned int i;
 
 	for (i = 0; i < intel_ops.nr; i++)
@@ -278,23 +278,23 @@ static u64 intel_overflowed(void)
 
 static void intel_ack(u64 mask)
 {
-	hw_wrmsr(MSR_CORE_PERF_GLOBAL_OVF_CTRL, bits_of(mask));
+	vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_OVF_CTRL, bits_of(mask));
 }
 
 static void intel_borrow(unsigned int i, struct hw_saved *saved)
 {
-	saved->select = is_fixed(i) ? fixed_field(i) : hw_rdmsr(MSR_P6_EVNTSEL0 + i);
-	stop(i);
+	saved->select = is_fixed(i) ? fixed_field(i) : vpmu_hw_rdmsr(MSR_P6_EVNTSEL0 + i);
+	stop_counter(i);
 	saved->value = intel_read(i);
 	/* Its interrupt may be waiting for us to be through, and must find it. */
-	saved->overflowed = hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & bit_of(i);
-	saved->only_in_guest = test_bit(hw_index(&intel_ops, i), compat_only_in_guest());
-	saved->only_in_host = test_bit(hw_index(&intel_ops, i), compat_only_in_host());
+	saved->overflowed = vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & bit_of(i);
+	saved->only_in_guest = test_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_guest());
+	saved->only_in_host = test_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_host());
 }
 
 static void intel_give_back(unsigned int i, const struct hw_saved *saved)
 {
-	stop(i);
+	stop_counter(i);
 	if (!saved->overflowed)
 		intel_ack(BIT_ULL(i));
 	intel_write(i, saved->value);
@@ -302,7 +302,7 @@ static void intel_give_back(unsigned int i, const struct hw_saved *saved)
 	if (is_fixed(i))
 		set_fixed_field(i, saved->select);
 	else
-		hw_wrmsr(MSR_P6_EVNTSEL0 + i, saved->select);
+		vpmu_hw_wrmsr(MSR_P6_EVNTSEL0 + i, saved->select);
 }
 
 /*
@@ -320,23 +320,23 @@ static void intel_reassert(unsigned long mask)
 		ours |= FIXED_FIELD << nth(i) * FIXED_BITS;
 		wanted |= __this_cpu_read(fixed_fields[nth(i)]) << nth(i) * FIXED_BITS;
 	}
-	if (ours && (hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) & ours) != wanted)
+	if (ours && (vpmu_hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) & ours) != wanted)
 		change_fixed_control(ours, wanted);
 }
 
 static u64 intel_pause(void)
 {
-	u64 control = hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
+	u64 control = vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
 
 	if (control)
-		hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, 0);
+		vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, 0);
 	return control;
 }
 
 static void intel_resume(u64 paused)
 {
 	if (paused)
-		hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, paused);
+		vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, paused);
 }
 
 /*
@@ -348,7 +348,7 @@ static bool intel_hold_nmis(u64 quiet)
 	u64 loud = bits_of((BIT_ULL(intel_ops.nr) - 1) & ~quiet) | STATUS_BUFFER;
 	u64 control = intel_pause();
 
-	if (hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & loud) {
+	if (vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & loud) {
 		intel_resume(control);
 		return false;
 	}
@@ -369,17 +369,17 @@ static void intel_hold_again(void)
 static void intel_returned(u64 mask)
 {
 	u64 held = __this_cpu_read(held_control);
-	u64 control = held ?: hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL), wanted = control;
+	u64 control = held ?: vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL), wanted = control;
 	unsigned int i;
 
 	for (i = 0; i < intel_ops.nr; i++)
 		if ((mask & BIT_ULL(i)) &&
-		    !test_bit(hw_index(&intel_ops, i), compat_only_in_guest()))
+		    !test_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_guest()))
 			wanted |= bit_of(i);
 	if (held)
 		__this_cpu_write(held_control, wanted);
 	else if (wanted != control)
-		hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, wanted);
+		vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, wanted);
 }
 
 static void intel_release_nmis(void)
@@ -419,9 +419,9 @@ static struct hw_ops intel_ops = {
 	.resume = intel_resume,
 };
 
-const struct hw_ops *hw_intel_probe(void)
+const struct hw_ops *vpmu_hw_intel_probe(void)
 {
-	struct compat_counters counters = compat_perf_counters();
+	struct compat_counters counters = vpmu_compat_perf_counters();
 	u64 capabilities = 0;
 
 	if (!boot_cpu_has(X86_FEATURE_VMX)) {
@@ -433,7 +433,7 @@ const struct hw_ops *hw_intel_probe(void)
 		return NULL;
 	}
 	if (boot_cpu_has(X86_FEATURE_PDCM))
-		capabilities = compat_rdmsr(MSR_IA32_PERF_CAPABILITIES);
+		capabilities = vpmu_compat_rdmsr(MSR_IA32_PERF_CAPABILITIES);
 	/*
 	 * Without fixed counters there is no global control either.  Guests' counters have any
 	 * value; what can't be written is of no use.

@@ -9,25 +9,25 @@
 #include "../count.h"
 #include "hw.h"
 
-DECLARE_PER_CPU(struct hw_accesses, hw_counts);
+DECLARE_PER_CPU(struct hw_accesses, vpmu_hw_counts);
 
-static inline u64 hw_rdmsr(u32 msr)
+static inline u64 vpmu_hw_rdmsr(u32 msr)
 {
-	this_cpu_inc(hw_counts.rdmsr);
-	return compat_rdmsr(msr);
+	this_cpu_inc(vpmu_hw_counts.rdmsr);
+	return vpmu_compat_rdmsr(msr);
 }
 
-static inline void hw_wrmsr(u32 msr, u64 value)
+static inline void vpmu_hw_wrmsr(u32 msr, u64 value)
 {
-	this_cpu_inc(hw_counts.wrmsr);
-	compat_wrmsr(msr, value);
+	this_cpu_inc(vpmu_hw_counts.wrmsr);
+	vpmu_compat_wrmsr(msr, value);
 }
 
-static inline u64 hw_rdpmc(u32 index)
+static inline u64 vpmu_hw_rdpmc(u32 index)
 {
 	u32 low, high;
 
-	this_cpu_inc(hw_counts.rdpmc);
+	this_cpu_inc(vpmu_hw_counts.rdpmc);
 	/* The kernel's own can be a hypervisor's, and then there is no virtualization for us. */
 	asm volatile("rdpmc" : "=a" (low), "=d" (high) : "c" (index));
 	return ((u64)high << 32 | low) & VPMU_COUNTER_MASK;

@@ -26,8 +26,8 @@ modprobe msr
 sysctl -q kernel.nmi_watchdog=0
 # Whenever an event of its comes or goes, host perf lets all counters count, whatever each of them does.
 all=$(msr $control)
-for place in switch_borrow intel_borrow intel_release_nmis kvm_wait_lapic_expire \
-	switch_give_back intel_give_back intel_returned; do
+for place in vpmu_borrow intel_borrow intel_release_nmis kvm_wait_lapic_expire \
+	vpmu_give_back intel_give_back intel_returned; do
 	start_nmis $place every=3 look=vmx_handle_exit_irqoff msr=$((control)) wanted="$all"
 	relay "$BUILD/kvm/nmis" "NMIs at $place"
 	within "NMIs at $place" "$(parameter came)" 500 1000000

@@ -19,7 +19,7 @@
 static inline void expect(const struct guest_pmu *pmu, u32 msr, enum guest_reg_kind kind,
 			  unsigned int index)
 {
-	struct guest_reg reg = guest_decode(pmu, msr);
+	struct guest_reg reg = vpmu_guest_decode(pmu, msr);
 
 	assert_int_equal(reg.kind, kind);
 	if (kind != GUEST_REG_NONE)

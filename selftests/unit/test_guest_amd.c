@@ -7,7 +7,7 @@ static struct guest_pmu make(enum guest_set set, unsigned int nr)
 	struct guest_config config = { .set = set, .general = nr };
 	struct guest_pmu pmu;
 
-	guest_reset(&pmu, &config);
+	vpmu_guest_reset(&pmu, &config);
 	return pmu;
 }
 
@@ -77,14 +77,14 @@ static void fewer_counters_mean_fewer_registers(void **state)
 	expect(&pmu, 0xc0010202, GUEST_REG_SELECT, 1);
 	expect(&pmu, 0xc0010204, GUEST_REG_NONE, 0);
 	expect(&pmu, 0xc0010002, GUEST_REG_NONE, 0);
-	assert_int_equal(guest_counter_mask(&pmu), 3);
+	assert_int_equal(vpmu_guest_counter_mask(&pmu), 3);
 }
 
 static void reserved_select_bits_are_dropped(void **state)
 {
-	assert_int_equal(guest_amd.select_bits(~0ULL), 0x0fffdfffffULL & ~BIT_ULL(19));
+	assert_int_equal(vpmu_guest_amd.select_bits(~0ULL), 0x0fffdfffffULL & ~BIT_ULL(19));
 	/* host only, guest only, the reserved ones, pin control */
-	assert_int_equal(guest_amd.select_bits(BIT_ULL(41) | BIT_ULL(40) | BIT_ULL(42) |
+	assert_int_equal(vpmu_guest_amd.select_bits(BIT_ULL(41) | BIT_ULL(40) | BIT_ULL(42) |
 					   BIT_ULL(63) | BIT_ULL(36) | BIT_ULL(19) |
 					   BIT_ULL(21)), 0);
 }
@@ -94,18 +94,18 @@ static void counting_needs_enable_level_and_control(void **state)
 	struct guest_pmu pmu = make(GUEST_AMD_V2, 6);
 
 	pmu.select[2] = 0xc0 | USR;
-	assert_false(guest_counting(&pmu, 2));
+	assert_false(vpmu_guest_counting(&pmu, 2));
 	pmu.select[2] = 0xc0 | EN;
-	assert_false(guest_counting(&pmu, 2));
+	assert_false(vpmu_guest_counting(&pmu, 2));
 	pmu.select[2] = 0xc0 | EN | USR;
-	assert_true(guest_counting(&pmu, 2));
+	assert_true(vpmu_guest_counting(&pmu, 2));
 	pmu.control = 0x3b;
-	assert_false(guest_counting(&pmu, 2));
+	assert_false(vpmu_guest_counting(&pmu, 2));
 	pmu.control = 0x04;
-	assert_true(guest_counting(&pmu, 2));
-	assert_false(guest_interrupts(&pmu, 2));
+	assert_true(vpmu_guest_counting(&pmu, 2));
+	assert_false(vpmu_guest_interrupts(&pmu, 2));
 	pmu.select[2] |= INT;
-	assert_true(guest_interrupts(&pmu, 2));
+	assert_true(vpmu_guest_interrupts(&pmu, 2));
 }
 
 static void classes(void **state)
@@ -113,21 +113,21 @@ static void classes(void **state)
 	struct guest_pmu pmu = make(GUEST_AMD_CORE, 6);
 
 	pmu.select[0] = 0xc0 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_INSTRUCTION);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_INSTRUCTION);
 	pmu.select[0] = 0xc2 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_BRANCH);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_BRANCH);
 	pmu.select[0] = 0x76 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_OTHER);
 	/* event select bits 11:8 are bits 35:32 */
 	pmu.select[0] = 0x1000000c0ULL | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_OTHER);
 	/* CMASK 1 is one event a cycle, more isn't; INV counts the others */
 	pmu.select[0] = 0x010000c0 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_INSTRUCTION);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_INSTRUCTION);
 	pmu.select[0] = 0x020000c0 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_OTHER);
 	pmu.select[0] = 0x018000c0 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_OTHER);
 }
 
 static void filters(void **state)
@@ -135,13 +135,13 @@ static void filters(void **state)
 	struct guest_pmu pmu = make(GUEST_AMD_CORE, 6);
 
 	pmu.select[1] = OS;
-	assert_int_equal(guest_filter(&pmu, 1), VPMU_IN_KERNEL);
+	assert_int_equal(vpmu_guest_filter(&pmu, 1), VPMU_IN_KERNEL);
 	pmu.select[1] = USR;
-	assert_int_equal(guest_filter(&pmu, 1), VPMU_IN_USER);
+	assert_int_equal(vpmu_guest_filter(&pmu, 1), VPMU_IN_USER);
 	pmu.select[1] = OS | USR;
-	assert_int_equal(guest_filter(&pmu, 1), VPMU_IN_KERNEL | VPMU_IN_USER);
+	assert_int_equal(vpmu_guest_filter(&pmu, 1), VPMU_IN_KERNEL | VPMU_IN_USER);
 	pmu.select[1] = 0;
-	assert_int_equal(guest_filter(&pmu, 1), 0);
+	assert_int_equal(vpmu_guest_filter(&pmu, 1), 0);
 }
 
 static void speculative_events_are_those_of_the_cpu(void **state)
@@ -156,16 +156,16 @@ static void speculative_events_are_those_of_the_cpu(void **state)
 			       (event >= 0x00a && event <= 0x00d);
 
 		pmu.select[1] = EN | OS | (event & 0xff) | (u64)(event >> 8) << 32;
-		assert_int_equal(guest_speculative(&pmu, 1), !retired);
+		assert_int_equal(vpmu_guest_speculative(&pmu, 1), !retired);
 		pmu.select[1] |= BIT_ULL(23);	/* INV: cycles without */
-		assert_true(guest_speculative(&pmu, 1));
+		assert_true(vpmu_guest_speculative(&pmu, 1));
 	}
 	/* family 10h has other events there */
 	pmu = make(GUEST_AMD_LEGACY, 4);
 	pmu.select[0] = EN | OS | 0xd0ULL | 1ULL << 32;
-	assert_true(guest_speculative(&pmu, 0));
+	assert_true(vpmu_guest_speculative(&pmu, 0));
 	pmu.select[0] = EN | OS | 0xc2;
-	assert_false(guest_speculative(&pmu, 0));
+	assert_false(vpmu_guest_speculative(&pmu, 0));
 }
 
 int main(void)

@@ -10,7 +10,7 @@ static struct guest_pmu make(unsigned int version, unsigned int general)
 	};
 	struct guest_pmu pmu;
 
-	guest_reset(&pmu, &config);
+	vpmu_guest_reset(&pmu, &config);
 	return pmu;
 }
 
@@ -58,7 +58,7 @@ static void version_1_has_general_counters_only(void **state)
 	struct guest_pmu pmu;
 	u32 msr;
 
-	guest_reset(&pmu, &config);
+	vpmu_guest_reset(&pmu, &config);
 	expect(&pmu, 0xc4, GUEST_REG_COUNTER_LOW, 3);
 	expect(&pmu, 0x189, GUEST_REG_SELECT, 3);
 	for (msr = 0x309; msr < 0x30c; msr++)
@@ -66,7 +66,7 @@ static void version_1_has_general_counters_only(void **state)
 	for (msr = 0x38d; msr <= 0x392; msr++)
 		expect(&pmu, msr, GUEST_REG_NONE, 0);
 	pmu.select[0] = 0xc0 | EN | USR;
-	assert_true(guest_counting(&pmu, 0));
+	assert_true(vpmu_guest_counting(&pmu, 0));
 	assert_true(pmu.ops->by_rdpmc(&pmu, 0x40000000) < 0);
 }
 
@@ -103,10 +103,10 @@ static void bits_of_counters(void **state)
 {
 	struct guest_pmu pmu = make(2, 4);
 
-	assert_int_equal(guest_counter_mask(&pmu), 0x70000000fULL);
-	assert_int_equal(guest_bit(&pmu, 3), 8);
-	assert_int_equal(guest_bit(&pmu, 4), 1ULL << 32);
-	assert_int_equal(guest_bit(&pmu, 6), 1ULL << 34);
+	assert_int_equal(vpmu_guest_counter_mask(&pmu), 0x70000000fULL);
+	assert_int_equal(vpmu_guest_bit(&pmu, 3), 8);
+	assert_int_equal(vpmu_guest_bit(&pmu, 4), 1ULL << 32);
+	assert_int_equal(vpmu_guest_bit(&pmu, 6), 1ULL << 34);
 }
 
 static void rdpmc_numbers_fixed_counters_apart(void **state)
@@ -148,55 +148,55 @@ static void tsx_has_bits_of_its_own(void **state)
 	struct guest_reg select = { .kind = GUEST_REG_SELECT };
 	struct guest_pmu pmu;
 
-	guest_reset(&pmu, &config);
+	vpmu_guest_reset(&pmu, &config);
 	for (select.index = 0; select.index < 4; select.index++)
 		assert_int_equal(pmu.ops->reserved(&pmu, select),
 				 select.index == 2 ? 0xfffffffc00200000ULL : 0xfffffffe00200000ULL);
 	assert_int_equal(pmu.ops->select_bits(0x3004300c0ULL), 0x3004300c0ULL);
 	/* a VM exit aborts a transaction: KVM completes nothing there, but outside of them */
 	pmu.select[2] = 0x1004300c0ULL;
-	assert_int_equal(guest_class(&pmu, 2), VPMU_OTHER);
+	assert_int_equal(vpmu_guest_class(&pmu, 2), VPMU_OTHER);
 	pmu.select[2] = 0x2004300c0ULL;
-	assert_int_equal(guest_class(&pmu, 2), VPMU_INSTRUCTION);
+	assert_int_equal(vpmu_guest_class(&pmu, 2), VPMU_INSTRUCTION);
 	config.tsx = false;
-	assert_false(guest_has_config(&pmu, &config));
+	assert_false(vpmu_guest_has_config(&pmu, &config));
 }
 
 static void fixed_counters_have_selects(void **state)
 {
-	assert_int_equal(guest_fixed_select(0, 0), 0);
-	assert_int_equal(guest_fixed_select(0x00b, 0), 0xc0 | EN | INT | OS | USR);
-	assert_int_equal(guest_fixed_select(0x00b, 1), 0);
-	assert_int_equal(guest_fixed_select(0x020, 1), 0x3c | EN | USR);
-	assert_int_equal(guest_fixed_select(0x100, 2), GUEST_EVENT_REF_CYCLES | EN | OS);
+	assert_int_equal(vpmu_guest_fixed_select(0, 0), 0);
+	assert_int_equal(vpmu_guest_fixed_select(0x00b, 0), 0xc0 | EN | INT | OS | USR);
+	assert_int_equal(vpmu_guest_fixed_select(0x00b, 1), 0);
+	assert_int_equal(vpmu_guest_fixed_select(0x020, 1), 0x3c | EN | USR);
+	assert_int_equal(vpmu_guest_fixed_select(0x100, 2), GUEST_EVENT_REF_CYCLES | EN | OS);
 	/* an interrupt of a counter that is off */
-	assert_int_equal(guest_fixed_select(0x008, 0), 0xc0 | INT);
-	assert_int_equal(guest_fixed_select(0x3000, 3), 0);
+	assert_int_equal(vpmu_guest_fixed_select(0x008, 0), 0xc0 | INT);
+	assert_int_equal(vpmu_guest_fixed_select(0x3000, 3), 0);
 }
 
 static void counting_needs_enable_level_and_control(void **state)
 {
 	struct guest_pmu pmu = make(2, 4);
 
-	pmu.select[5] = guest_fixed_select(0x020, 1);
-	assert_false(guest_counting(&pmu, 5));
+	pmu.select[5] = vpmu_guest_fixed_select(0x020, 1);
+	assert_false(vpmu_guest_counting(&pmu, 5));
 	pmu.control |= 1ULL << 33;
-	assert_true(guest_counting(&pmu, 5));
-	assert_int_equal(guest_filter(&pmu, 5), VPMU_IN_USER);
-	pmu.select[5] = guest_fixed_select(0x080, 1);
-	assert_false(guest_counting(&pmu, 5));
-	assert_true(guest_interrupts(&pmu, 5));
+	assert_true(vpmu_guest_counting(&pmu, 5));
+	assert_int_equal(vpmu_guest_filter(&pmu, 5), VPMU_IN_USER);
+	pmu.select[5] = vpmu_guest_fixed_select(0x080, 1);
+	assert_false(vpmu_guest_counting(&pmu, 5));
+	assert_true(vpmu_guest_interrupts(&pmu, 5));
 }
 
 static void in_use_tells_what_is_programmed(void **state)
 {
 	struct guest_pmu pmu = make(4, 8);
 
-	assert_int_equal(guest_in_use(&pmu), 0);
+	assert_int_equal(vpmu_guest_in_use(&pmu), 0);
 	pmu.select[7] = 0xc0;
-	assert_int_equal(guest_in_use(&pmu), 0x80);
-	pmu.select[8] = guest_fixed_select(0x00b, 0);
-	assert_int_equal(guest_in_use(&pmu), 0x8000000100000080ULL);
+	assert_int_equal(vpmu_guest_in_use(&pmu), 0x80);
+	pmu.select[8] = vpmu_guest_fixed_select(0x00b, 0);
+	assert_int_equal(vpmu_guest_in_use(&pmu), 0x8000000100000080ULL);
 }
 
 static void classes(void **state)
@@ -204,30 +204,30 @@ static void classes(void **state)
 	struct guest_pmu pmu = make(2, 4);
 
 	pmu.select[0] = 0xc0 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_INSTRUCTION);
-	assert_false(guest_speculative(&pmu, 0));
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_INSTRUCTION);
+	assert_false(vpmu_guest_speculative(&pmu, 0));
 	pmu.select[0] = 0x1c0 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_INSTRUCTION);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_INSTRUCTION);
 	pmu.select[0] = 0xc4 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_BRANCH);
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_BRANCH);
 	/* conditional ones: KVM completes none of them */
 	pmu.select[0] = 0x1c4 | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
-	assert_false(guest_speculative(&pmu, 0));
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_OTHER);
+	assert_false(vpmu_guest_speculative(&pmu, 0));
 	pmu.select[0] = 0x3c | EN | USR;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
-	assert_true(guest_speculative(&pmu, 0));
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_OTHER);
+	assert_true(vpmu_guest_speculative(&pmu, 0));
 	/* cycles without, or with many, retired instructions */
 	pmu.select[0] = 0xc0 | EN | USR | BIT_ULL(23);
-	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
-	assert_true(guest_speculative(&pmu, 0));
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_OTHER);
+	assert_true(vpmu_guest_speculative(&pmu, 0));
 	pmu.select[0] = 0xc0 | EN | USR | 2 << 24;
-	assert_int_equal(guest_class(&pmu, 0), VPMU_OTHER);
-	pmu.select[4] = guest_fixed_select(0x003, 0);
-	assert_int_equal(guest_class(&pmu, 4), VPMU_INSTRUCTION);
-	pmu.select[6] = guest_fixed_select(0x300, 2);
-	assert_int_equal(guest_class(&pmu, 6), VPMU_OTHER);
-	assert_true(guest_speculative(&pmu, 6));
+	assert_int_equal(vpmu_guest_class(&pmu, 0), VPMU_OTHER);
+	pmu.select[4] = vpmu_guest_fixed_select(0x003, 0);
+	assert_int_equal(vpmu_guest_class(&pmu, 4), VPMU_INSTRUCTION);
+	pmu.select[6] = vpmu_guest_fixed_select(0x300, 2);
+	assert_int_equal(vpmu_guest_class(&pmu, 6), VPMU_OTHER);
+	assert_true(vpmu_guest_speculative(&pmu, 6));
 }
 
 int main(void)
