@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which VMs get a virtual PMU of ours.  The choice of a VM's owner comes first,
- * then that of the process (struct kvm_vpmu_attach tells both), then the
- * parameter "attach".  A VM that is left out keeps KVM's own PMU.
+ * Which VMs get a virtual PMU of this module.  The choice of a VM's owner comes first, then that of
+ * the process (struct kvm_vpmu_attach for both), then the module parameter "attach".  A VM that is
+ * left out keeps KVM's own PMU.
  *
- * The first vCPU decides for the VM: one of KVM's PMU beside one of ours would
- * give the guest's CPUs different counters.
+ * The decision is made with the VM's first vCPU: with KVM's PMU on one vCPU and this module's on
+ * another, the guest's CPUs would have different counters.
  */
 #include <linux/fdtable.h>
 #include <linux/hashtable.h>
@@ -17,7 +17,7 @@
 #include <linux/string.h>
 #include <uapi/linux/kvm_vpmu.h>
 
-#include "vpmu.h"
+#include "attach.h"
 
 /**
  * struct decision - what was decided for a VM
@@ -76,10 +76,32 @@ static struct decision *find_decision(const struct kvm *kvm)
 	return NULL;
 }
 
-static int look_at_file(const void *choice, struct file *file, unsigned int fd)
-{
-	u32 attach = vpmu_chardev_choice(file);
+/*
+ * The device's open files: private_data is a KVM_VPMU_ATTACH_..., the choice for VMs of the process
+ * that has the file open.
+ */
+static const struct file_operations *device;
+static atomic_t nr_choices;	/* files with another one than KVM_VPMU_ATTACH_DEFAULT */
 
+void vpmu_attach_init(const struct file_operations *device_fops)
+{
+	device = device_fops;
+}
+
+void vpmu_attach_choose_by_file(struct file *file, u32 attach)
+{
+	unsigned long old = (unsigned long)xchg(&file->private_data, (void *)(unsigned long)attach);
+
+	atomic_add(!!attach - !!old, &nr_choices);
+}
+
+static int check_file(const void *choice, struct file *file, unsigned int fd)
+{
+	unsigned long attach;
+
+	if (file->f_op != device)
+		return 0;
+	attach = (unsigned long)READ_ONCE(file->private_data);
 	if (attach != KVM_VPMU_ATTACH_DEFAULT)
 		*(u32 *)choice = attach;
 	return 0;
@@ -91,17 +113,13 @@ static bool decide(void)
 	u32 choice = KVM_VPMU_ATTACH_DEFAULT;
 
 	/* Few processes have a file with a choice, and many have many files. */
-	if (vpmu_chardev_any_choice())
-		iterate_fd(current->files, 0, look_at_file, &choice);
+	if (atomic_read(&nr_choices))
+		iterate_fd(current->files, 0, check_file, &choice);
 	if (choice == KVM_VPMU_ATTACH_DEFAULT)
 		return !READ_ONCE(explicit_only);
 	return choice == KVM_VPMU_ATTACH_YES;
 }
 
-/**
- * vpmu_attach_wanted() - is a PMU of ours wanted for a vCPU that is being created?
- * @kvm: its VM
- */
 bool vpmu_attach_wanted(struct kvm *kvm)
 {
 	struct decision *d, *new;
@@ -134,13 +152,6 @@ bool vpmu_attach_wanted(struct kvm *kvm)
 	return wanted;
 }
 
-/**
- * vpmu_attach_choose() - decide for a VM that has no vCPU yet
- * @kvm: the VM; the caller holds a reference
- * @attach: KVM_VPMU_ATTACH_...
- *
- * Return: 0, -EBUSY: the VM has a vCPU, or -ENOMEM.
- */
 int vpmu_attach_choose(struct kvm *kvm, u32 attach)
 {
 	struct decision *old, *new = NULL;
@@ -154,7 +165,7 @@ int vpmu_attach_choose(struct kvm *kvm, u32 attach)
 		new->attach = attach == KVM_VPMU_ATTACH_YES;
 	}
 
-	/* KVM counts a vCPU under this lock before it creates that. */
+	/* KVM counts a vCPU under this lock before the vCPU is created. */
 	mutex_lock(&kvm->lock);
 	spin_lock(&decisions_lock);
 	old = kvm->created_vcpus ? NULL : find_decision(kvm);
@@ -172,10 +183,6 @@ int vpmu_attach_choose(struct kvm *kvm, u32 attach)
 	return err;
 }
 
-/*
- * The VM ends: another one may get its address.  Runs in the handler of ftrace
- * and doesn't sleep.
- */
 void vpmu_attach_forget(struct kvm *kvm)
 {
 	struct decision *d;
@@ -188,7 +195,6 @@ void vpmu_attach_forget(struct kvm *kvm)
 	kfree(d);
 }
 
-/* No hook and no file is left that could come here. */
 void vpmu_attach_forget_all(void)
 {
 	struct hlist_node *next;

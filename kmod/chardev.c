@@ -2,195 +2,23 @@
 /* /dev/kvm-vpmu; uapi/linux/kvm_vpmu.h describes its ioctls and who may do what. */
 #include <linux/capability.h>
 #include <linux/file.h>
-#include <linux/math64.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
-#include <linux/nospec.h>
 #include <linux/smp.h>
 #include <linux/uaccess.h>
-#include <asm/tsc.h>
 #include <uapi/linux/kvm_vpmu.h>
 
-#include "compat/compat.h"
-#include "vpmu.h"
-
-static struct vpmu_vm *find_vm(u64 id)
-{
-	struct vpmu_vm *vm;
-
-	lockdep_assert_held(&vpmu_vms_lock);
-	list_for_each_entry(vm, &vpmu_vms, node)
-		if (vm->id == id)
-			return vm;
-	return NULL;
-}
-
-/*
- * May the caller read what VMs of others do?  The same capability as perf's for
- * other users' processes; a user namespace's root doesn't have it.
- */
-static bool may_read_all(void)
-{
-	return perfmon_capable();
-}
-
-/* The same where a caller who may not is just told less: no entry in the audit log */
-static bool is_privileged(void)
-{
-	return ns_capable_noaudit(&init_user_ns, CAP_PERFMON) ||
-	       ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
-}
-
-/*
- * A VM's number tells how many VMs there were before, its PID one of the host:
- * both are for the @privileged.
- */
-static void describe_vm(const struct vpmu_vm *vm, bool privileged, struct kvm_vpmu_vm *out)
-{
-	*out = (struct kvm_vpmu_vm) {
-		.id = privileged ? vm->id : 0,
-		.pid = privileged ? vm->kvm->userspace_pid : 0,
-		.vcpus = vm->nr,
-		.freeze = vm->freeze,
-		.tsc = vm->tsc,
-	};
-}
-
-/*
- * Describe the first @room VMs in @out.
- *
- * Return: how many VMs there are.
- */
-static u32 describe_vms(struct kvm_vpmu_vm *out, u32 room)
-{
-	struct vpmu_vm *vm;
-	u32 n = 0;
-
-	mutex_lock(&vpmu_vms_lock);
-	list_for_each_entry(vm, &vpmu_vms, node) {
-		if (n < room)
-			describe_vm(vm, true, &out[n]);
-		n++;
-	}
-	mutex_unlock(&vpmu_vms_lock);
-	return n;
-}
-
-static long get_info(void __user *arg)
-{
-	struct kvm_vpmu_info info = {
-		.abi = KVM_VPMU_ABI,
-		.counters = vpmu_hw->nr,
-	};
-
-	/* These tell what VMs of others do. */
-	if (is_privileged()) {
-		struct hw_accesses accesses = vpmu_hw_accesses();
-
-		info.vms = describe_vms(NULL, 0);
-		info.rdmsr = accesses.rdmsr;
-		info.wrmsr = accesses.wrmsr;
-		info.rdpmc = accesses.rdpmc;
-	}
-	strscpy(info.hardware, vpmu_hw->name, sizeof(info.hardware));
-	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
-}
-
-/*
- * The caller's memory may belong to a userfaultfd or a FUSE file: an access to
- * it takes as long as the caller likes.  KVM needs vpmu_vms_lock to create and
- * destroy vCPUs, so nothing is copied while it is held.
- */
-static long get_vms(void __user *arg)
-{
-	struct kvm_vpmu_vm *out;
-	struct kvm_vpmu_vms list;
-	u32 room, stored;
-	long err = 0;
-
-	if (copy_from_user(&list, arg, sizeof(list)))
-		return -EFAULT;
-	if (!may_read_all())
-		return -EPERM;
-
-	/* Do it again if VMs came between the two looks. */
-	do {
-		room = min(list.room, describe_vms(NULL, 0));
-		out = kvcalloc(room, sizeof(*out), GFP_KERNEL_ACCOUNT);
-		if (!out)
-			return -ENOMEM;
-		list.count = describe_vms(out, room);
-		stored = min(list.count, list.room);
-		if (stored > room)
-			kvfree(out);
-	} while (stored > room);
-
-	if (copy_to_user(u64_to_user_ptr(list.vms), out, array_size(stored, sizeof(*out))))
-		err = -EFAULT;
-	kvfree(out);
-	if (err)
-		return err;
-	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;
-}
-
-static struct vpmu_vm *find_vm_by_file(const struct file *file)
-{
-	struct vpmu_vm *vm;
-
-	lockdep_assert_held(&vpmu_vms_lock);
-	/* A file of KVM's may be a vCPU's or a device's, which no VM equals. */
-	list_for_each_entry(vm, &vpmu_vms, node)
-		if (vm->kvm == file->private_data)
-			return vm;
-	return NULL;
-}
-
-/* The file of a VM, which @fd is; the caller puts it. */
-static struct file *get_vm_file(int fd)
-{
-	struct file *file = fget(fd);
-
-	if (!file)
-		return ERR_PTR(-EBADF);
-	if (!vpmu_compat_file_is_vm(file)) {
-		fput(file);
-		return ERR_PTR(-EINVAL);
-	}
-	return file;
-}
-
-static long get_vm(void __user *arg)
-{
-	bool privileged = is_privileged();
-	struct kvm_vpmu_vm_of_fd out;
-	struct vpmu_vm *vm;
-	struct file *file;
-
-	if (copy_from_user(&out, arg, sizeof(out)))
-		return -EFAULT;
-	if (out.reserved || out.vm.reserved)
-		return -EINVAL;
-
-	file = get_vm_file(out.fd);
-	if (IS_ERR(file))
-		return PTR_ERR(file);
-	mutex_lock(&vpmu_vms_lock);
-	vm = find_vm_by_file(file);
-	if (vm)
-		describe_vm(vm, privileged, &out.vm);
-	mutex_unlock(&vpmu_vms_lock);
-	fput(file);
-
-	if (!vm)
-		return -ENOENT;
-	return copy_to_user(arg, &out, sizeof(out)) ? -EFAULT : 0;
-}
+#include "attach.h"
+#include "chardev.h"
+#include "report.h"
+#include "vcpu.h"
+#include "vtsc.h"
 
 static void do_nothing(void *unused)
 {
 }
 
-/* Let the VM's vCPUs have a look at their settings before they go on. */
+/* Let the VM's vCPUs check their settings before they go on. */
 static void kick_vm(struct vpmu_vm *vm)
 {
 	struct vpmu_vcpu *vv;
@@ -200,8 +28,8 @@ static void kick_vm(struct vpmu_vm *vm)
 
 		kvm_make_request(KVM_REQ_PMU, vcpu);
 		/*
-		 * Only one that executes the guest needs an interrupt, to exit; all
-		 * others look at requests before they enter the guest.
+		 * Only a vCPU in guest mode needs an interrupt, to exit; all others check requests
+		 * before they enter the guest.
 		 */
 		if (kvm_vcpu_exiting_guest_mode(vcpu) == IN_GUEST_MODE)
 			smp_call_function_single(READ_ONCE(vcpu->cpu), do_nothing, NULL, false);
@@ -238,182 +66,29 @@ static long set_vm(void __user *arg)
 		return -EINVAL;
 	if ((s.fields & KVM_VPMU_SET_TSC) && s.tsc > KVM_VPMU_TSC_VCPU)
 		return -EINVAL;
-	/* One of the two names the VM. */
+	/* Either the number or the file names the VM. */
 	if (s.id ? s.fd >= 0 : s.fd < 0)
 		return -EINVAL;
 	if (s.id && !capable(CAP_SYS_ADMIN))
 		return -EPERM;
 
 	if (!s.id) {
-		file = get_vm_file(s.fd);
+		file = vpmu_get_vm_file(s.fd);
 		if (IS_ERR(file))
 			return PTR_ERR(file);
 	}
 	mutex_lock(&vpmu_vms_lock);
-	err = set_settings(&s, file ? find_vm_by_file(file) : find_vm(s.id));
+	err = set_settings(&s, file ? vpmu_find_vm_by_file(file) : vpmu_find_vm(s.id));
 	mutex_unlock(&vpmu_vms_lock);
 	if (file)
 		fput(file);
 	return err;
 }
-
-/* On the CPU where a vCPU seems to be: bring its counters up to date. */
-static void update_counters(void *arg)
-{
-	struct vpmu_vcpu *vv = arg;
-
-	if (this_cpu_read(vpmu_cpu.vv) == vv)
-		vpmu_sched_update_all(vv);
-}
-
-static u64 to_ns(u64 ticks)
-{
-	return mul_u64_u32_div(ticks, NSEC_PER_MSEC, tsc_khz);
-}
-
-static void describe_counter(const struct vpmu_vcpu *vv, unsigned int i,
-			     struct kvm_vpmu_counter *out)
-{
-	const struct vpmu_counter *c = &vv->counter[i];
-
-	out->select = vv->guest.select[i];
-	out->value = vv->guest.value[i];
-	out->enabled_ns = to_ns(c->enabled);
-	out->running_ns = to_ns(c->running);
-	if (vpmu_guest_counting(&vv->guest, i))
-		out->flags |= KVM_VPMU_COUNTER_ENABLED;
-	if (vv->denied & BIT_ULL(i))
-		out->flags |= KVM_VPMU_COUNTER_DENIED;
-	if (c->borrows)
-		out->flags |= KVM_VPMU_COUNTER_BORROWS;
-}
-
-static u32 register_set(const struct guest_pmu *guest)
-{
-	switch (guest->set) {
-	case GUEST_AMD_LEGACY:
-		return KVM_VPMU_REGISTERS_AMD_LEGACY;
-	case GUEST_AMD_CORE:
-		return KVM_VPMU_REGISTERS_AMD_CORE;
-	case GUEST_AMD_V2:
-		return KVM_VPMU_REGISTERS_AMD_V2;
-	case GUEST_INTEL:
-		return KVM_VPMU_REGISTERS_INTEL + guest->version;
-	case GUEST_NONE:
-		break;
-	}
-	return KVM_VPMU_REGISTERS_NONE;
-}
-
-static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
-{
-	unsigned int i;
-
-	/*
-	 * KVM leaves vcpu->cpu as it was when it puts the vCPU: an idle one needs no
-	 * interrupt of a CPU that runs something else by now.  If this one is put or
-	 * moves meanwhile, that brings it up to date.
-	 */
-	if (READ_ONCE(vv->loaded))
-		smp_call_function_single(READ_ONCE(vv->hot.vcpu->cpu), update_counters, vv, true);
-
-	out->vcpu_id = vv->hot.vcpu->vcpu_id;
-	out->registers = register_set(&vv->guest);
-	out->counters = vv->guest.nr;
-	out->exits = vv->hot.vcpu->stat.exits;
-	out->emulated = vv->hot.emulated;
-	out->overflows = vv->stats.overflows;
-	out->pmis = vv->stats.pmis;
-	out->early = vv->stats.early;
-	out->reads = vv->stats.reads;
-	out->writes = vv->stats.writes;
-	out->rdpmcs = vv->stats.rdpmcs;
-	out->evicted = vv->stats.evicted;
-	out->borrowed = vv->stats.borrowed;
-	out->gaps = vv->stats.gaps;
-	out->anomalies = vv->stats.anomalies;
-	out->descheduled_tsc = vv->stats.descheduled_tsc;
-	for (i = 0; i < vv->guest.nr; i++)
-		describe_counter(vv, i, &out->counter[i]);
-}
-
-static bool vcpu_reserved_is_0(const struct kvm_vpmu_vcpu *v)
-{
-	unsigned int i;
-
-	if (v->reserved || memchr_inv(v->reserved2, 0, sizeof(v->reserved2)))
-		return false;
-	for (i = 0; i < KVM_VPMU_COUNTERS; i++)
-		if (v->counter[i].reserved ||
-		    memchr_inv(v->counter[i].reserved2, 0, sizeof(v->counter[i].reserved2)))
-			return false;
-	return true;
-}
-
-/* Describe vCPU @index of @vm, if there is one. */
-static long look_at_vcpu(struct vpmu_vm *vm, u32 index, struct kvm_vpmu_vcpu *out)
-{
-	struct vpmu_vcpu *vv;
-
-	if (!vm)
-		return -ENOENT;
-	list_for_each_entry(vv, &vm->vcpus, sibling) {
-		if (index--)
-			continue;
-		describe_vcpu(vv, out);
-		return 0;
-	}
-	return -ENOENT;
-}
-
-static long get_vcpu(void __user *arg)
-{
-	struct kvm_vpmu_vcpu *in, *out;
-	struct file *file = NULL;
-	long err;
-
-	BUILD_BUG_ON(VPMU_MAX_COUNTERS > KVM_VPMU_COUNTERS);
-	in = memdup_user(arg, sizeof(*in));
-	if (IS_ERR(in))
-		return PTR_ERR(in);
-	out = kzalloc(sizeof(*out), GFP_KERNEL);
-	err = out ? 0 : -ENOMEM;
-	/* The number or the file names the VM; 0, as ever, beside a number is no file. */
-	if (!err && (!vcpu_reserved_is_0(in) || (in->vm && in->fd)))
-		err = -EINVAL;
-	if (!err && in->vm && !may_read_all())
-		err = -EPERM;
-	if (!err && !in->vm) {
-		file = get_vm_file(in->fd);
-		err = PTR_ERR_OR_ZERO(file);
-	}
-	if (err)
-		goto free;
-
-	out->vm = in->vm;
-	out->index = in->index;
-	out->fd = in->fd;
-	mutex_lock(&vpmu_vms_lock);
-	err = look_at_vcpu(file ? find_vm_by_file(file) : find_vm(in->vm), in->index, out);
-	mutex_unlock(&vpmu_vms_lock);
-	if (file)
-		fput(file);
-	if (!err && copy_to_user(arg, out, sizeof(*out)))
-		err = -EFAULT;
-free:
-	kfree(out);
-	kfree(in);
-	return err;
-}
-
-/* A file's choice is its private_data.  How many have one: */
-static atomic_t choices;
 
 static long set_choice(struct file *device_file, const void __user *arg)
 {
 	struct kvm_vpmu_attach attach;
 	struct file *file;
-	unsigned long old;
 	long err;
 
 	if (copy_from_user(&attach, arg, sizeof(attach)))
@@ -422,12 +97,10 @@ static long set_choice(struct file *device_file, const void __user *arg)
 		return -EINVAL;
 
 	if (attach.fd == -1) {
-		old = (unsigned long)xchg(&device_file->private_data,
-					  (void *)(unsigned long)attach.attach);
-		atomic_add(!!attach.attach - !!old, &choices);
+		vpmu_attach_choose_by_file(device_file, attach.attach);
 		return 0;
 	}
-	file = get_vm_file(attach.fd);
+	file = vpmu_get_vm_file(attach.fd);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 	err = vpmu_attach_choose(file->private_data, attach.attach);
@@ -441,15 +114,15 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 
 	switch (request) {
 	case KVM_VPMU_GET_INFO:
-		return get_info(to);
+		return vpmu_get_info(to);
 	case KVM_VPMU_GET_VMS:
-		return get_vms(to);
+		return vpmu_get_vms(to);
 	case KVM_VPMU_SET:
 		return set_vm(to);
 	case KVM_VPMU_GET_VCPU:
-		return get_vcpu(to);
+		return vpmu_get_vcpu(to);
 	case KVM_VPMU_GET_VM:
-		return get_vm(to);
+		return vpmu_get_vm(to);
 	case KVM_VPMU_ATTACH:
 		return set_choice(file, to);
 	default:
@@ -459,15 +132,14 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 
 static int device_open(struct inode *inode, struct file *file)
 {
-	/* KVM_VPMU_ATTACH_DEFAULT; misc_open() has left a pointer there. */
+	/* misc_open() has left a pointer there. */
 	file->private_data = NULL;
 	return 0;
 }
 
 static int device_release(struct inode *inode, struct file *file)
 {
-	if (file->private_data)
-		atomic_dec(&choices);
+	vpmu_attach_choose_by_file(file, KVM_VPMU_ATTACH_DEFAULT);
 	return 0;
 }
 
@@ -480,20 +152,6 @@ static const struct file_operations device_fops = {
 	.llseek = noop_llseek,
 };
 
-/* Has any open file of the device a choice for VMs? */
-bool vpmu_chardev_any_choice(void)
-{
-	return atomic_read(&choices);
-}
-
-/* That of @file, KVM_VPMU_ATTACH_...; which may be any file */
-u32 vpmu_chardev_choice(const struct file *file)
-{
-	if (file->f_op != &device_fops)
-		return KVM_VPMU_ATTACH_DEFAULT;
-	return (unsigned long)READ_ONCE(file->private_data);
-}
-
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "kvm-vpmu",
@@ -503,6 +161,7 @@ static struct miscdevice device = {
 
 int vpmu_chardev_init(void)
 {
+	vpmu_attach_init(&device_fops);
 	return misc_register(&device);
 }
 

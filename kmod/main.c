@@ -8,7 +8,9 @@
 
 #include "compat/compat.h"
 #include "hook/hook.h"
-#include "vpmu.h"
+#include "chardev.h"
+#include "counter.h"
+#include "pmi.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -26,7 +28,7 @@ static int __init vpmu_module_init(void)
 	if (err)
 		return err;
 
-	vpmu_cpu_init();
+	vpmu_counter_init();
 	err = vpmu_pmi_init();
 	if (err) {
 		pr_err("no NMI handler: error %d\n", err);
@@ -35,7 +37,7 @@ static int __init vpmu_module_init(void)
 	err = vpmu_hooks_enable(vpmu_hooks, vpmu_nr_hooks);
 	if (err)
 		goto remove_pmi;
-	/* After the hook that forgets what the device's users chose for a VM */
+	/* Behind the hook that forgets the choices for a VM when the VM is freed */
 	err = vpmu_chardev_init();
 	if (err) {
 		pr_err("no device: error %d\n", err);

@@ -102,7 +102,7 @@ DECLARE_EVENT_CLASS(vpmu_counter,
 		  __entry->pid, __entry->vcpu, __entry->counter, __entry->select)
 );
 
-/* A counter of the guest went over its top. */
+/* A counter of the guest overflowed. */
 DEFINE_EVENT(vpmu_counter, vpmu_overflow,
 	TP_PROTO(const struct vpmu_vcpu *vv, unsigned int counter),
 	TP_ARGS(vv, counter)

@@ -1,37 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which VMs and vCPUs have a virtual PMU of ours, and its birth and death. */
+/* VMs and vCPUs that have a virtual PMU of this module. */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/hashtable.h>
 #include <linux/lockdep.h>
-#include <linux/module.h>
+#include <linux/minmax.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
 #include <uapi/linux/kvm_vpmu.h>
 
-#include "compat/compat.h"
-#include "vpmu.h"
+#include "cpuid.h"
+#include "sched.h"
+#include "vcpu.h"
 
-/* KVM calls us for each of a vCPU's registers: look it up without a lock. */
+/* Each access to a register looks its vCPU up: without a lock. */
 static DEFINE_HASHTABLE(vcpus, 8);
 
-/* The lists of VMs and of their vCPUs, and their settings */
 DEFINE_MUTEX(vpmu_vms_lock);
 LIST_HEAD(vpmu_vms);
 
-/**
- * vpmu_find() - the object of a vCPU
- * @vcpu: KVM's vCPU; the caller has a reason to know that it lives on
- *
- * Safe in any context but NMI.
- *
- * Return: the object, or NULL: the VM has no PMU, or is older than this module.
- */
 struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
-	/* Nearly always; of a vCPU loaded on another CPU this says nothing. */
+	/* Nearly always */
 	if (vv && vv->hot.vcpu == vcpu)
 		return vv;
 
@@ -44,26 +36,22 @@ struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
 	return vv;
 }
 
-/*
- * Follow the guest's CPUID.  The vCPU hasn't run yet, but userspace may have
- * set its registers before.
- */
-void vpmu_refresh(struct vpmu_vcpu *vv)
+void vpmu_vcpu_refresh(struct vpmu_vcpu *vv)
 {
-	struct guest_config config = vpmu_compat_guest_config(vv->hot.vcpu, &vv->leaf);
+	struct guest_config config = vpmu_cpuid_config(vv->hot.vcpu, &vv->leaf);
 	unsigned long flags;
 	unsigned int i;
 
 	config.general = min(config.general, vpmu_hw->general);
 	config.fixed = min(config.fixed, vpmu_hw->nr - vpmu_hw->general);
-	/* Linux 6.1 comes here for any write of PERF_CAPABILITIES, too. */
+	/* Linux 6.1 refreshes the PMU at any write of PERF_CAPABILITIES, too. */
 	if (vpmu_guest_has_config(&vv->guest, &config))
 		return;
 
 	local_irq_save(flags);
 	for (i = 0; i < vv->guest.nr; i++) {
 		vpmu_sched_stop(vv, i);
-		/* What a select means depends on the set, too. */
+		/* The register set decides what a select means. */
 		vv->counter[i].select = 0;
 	}
 	vpmu_guest_reset(&vv->guest, &config);
@@ -71,7 +59,29 @@ void vpmu_refresh(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 }
 
-/* The VM's object: that of its first vCPU, or else @vm, which is new; under vpmu_vms_lock. */
+struct vpmu_vm *vpmu_find_vm(u64 id)
+{
+	struct vpmu_vm *vm;
+
+	lockdep_assert_held(&vpmu_vms_lock);
+	list_for_each_entry(vm, &vpmu_vms, node)
+		if (vm->id == id)
+			return vm;
+	return NULL;
+}
+
+struct vpmu_vm *vpmu_find_vm_by_file(const struct file *file)
+{
+	struct vpmu_vm *vm;
+
+	lockdep_assert_held(&vpmu_vms_lock);
+	list_for_each_entry(vm, &vpmu_vms, node)
+		if (vm->kvm == file->private_data)
+			return vm;
+	return NULL;
+}
+
+/* The VM's object, which its first vCPU brought, or else @new; under vpmu_vms_lock. */
 static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 {
 	static u64 last_id;
@@ -92,15 +102,9 @@ static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 	return vm;
 }
 
-/**
- * vpmu_attach() - give a vCPU that was just created an object
- * @vcpu: KVM's vCPU, which is not loaded and which nobody else knows yet
- *
- * Return: 0, or -ENOMEM.
- */
-int vpmu_attach(struct kvm_vcpu *vcpu)
+int vpmu_vcpu_attach(struct kvm_vcpu *vcpu)
 {
-	/* Not under the lock: a memory cgroup that is full takes its time, and others wait. */
+	/* Not under the lock: with a full memory cgroup, an allocation takes long. */
 	struct vpmu_vcpu *vv = kzalloc(sizeof(*vv), GFP_KERNEL_ACCOUNT);
 	struct vpmu_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
 	unsigned int i;
@@ -117,7 +121,7 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 		vv->counter[i].last = VPMU_NO_SLOT;
 		vv->counter[i].index = i;
 	}
-	vpmu_refresh(vv);
+	vpmu_vcpu_refresh(vv);
 
 	mutex_lock(&vpmu_vms_lock);
 	vv->vm = find_or_add_vm(vcpu->kvm, vm);
@@ -130,7 +134,7 @@ int vpmu_attach(struct kvm_vcpu *vcpu)
 	return 0;
 }
 
-void vpmu_detach(struct kvm_vcpu *vcpu)
+void vpmu_vcpu_detach(struct kvm_vcpu *vcpu)
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
 	struct vpmu_vm *vm;
@@ -146,7 +150,7 @@ void vpmu_detach(struct kvm_vcpu *vcpu)
 		kfree(vm);
 	}
 	mutex_unlock(&vpmu_vms_lock);
-	/* Lookups of other vCPUs may be looking at it. */
+	/* Lookups of other vCPUs may be passing this one. */
 	synchronize_rcu();
 	kfree(vv);
 }

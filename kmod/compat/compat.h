@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All that depends on the kernel's version, and all symbols that modules
- * can't link to.  Knows nothing of PMU registers.
+ * All that depends on the kernel's version, and all symbols that modules can't link to: this header
+ * for KVM and ftrace, host.h for the host's CPU and perf.  Knows no guest registers.
  */
 #ifndef VPMU_COMPAT_H
 #define VPMU_COMPAT_H
 
 #include <linux/ftrace.h>
 #include <linux/kvm_host.h>
-#include <linux/perf_event.h>
 #include <linux/static_call.h>
 #include <linux/version.h>
 #include <asm/fpu/api.h>
 
-#include "../guest/guest.h"
 #include "retired.h"
 
 /**
@@ -36,6 +34,12 @@ void vpmu_compat_exit(void);
  * function or it can't be probed.
  */
 unsigned long vpmu_compat_resolve(const char *symbol);
+
+/* The same with an error message if there is none */
+unsigned long vpmu_compat_require(const char *symbol);
+
+/* The address of a function or variable, which need not be hookable; 0 if there is none */
+unsigned long vpmu_compat_lookup(const char *symbol);
 
 /* Is KVM's vendor module kvm_intel? */
 static inline bool vpmu_compat_on_intel(void)
@@ -99,12 +103,6 @@ static inline bool vpmu_compat_is_protected(struct kvm_vcpu *vcpu)
 }
 
 /*
- * PEBS and LBRs aren't offered, however many of them KVM would.  Before KVM looks at what its
- * own PMU has (kvm_pmu_refresh()), which decides whether the guest gets LBRs.
- */
-void vpmu_compat_limit_capabilities(struct kvm_vcpu *vcpu);
-
-/*
  * Is the vCPU loaded for KVM_RUN, and not for another ioctl?  Linux before 6.11 doesn't tell.
  * There the caller tells by @seen: kvm_arch_vcpu_ioctl_run() was called, and the vCPU hasn't
  * been put since by other than a switch of tasks.  Linux 6.11 and later says no also for
@@ -123,37 +121,15 @@ static inline bool vpmu_compat_running(const struct kvm_vcpu *vcpu, bool seen)
 }
 #endif
 
-/**
- * struct compat_leaf - leaf 0AH of a vCPU's CPUID as userspace has set it
- * @eax: EAX; 0 while KVM has that leaf, too, unchanged
- * @ecx: ECX
- * @edx: EDX
- */
-struct compat_leaf {
-	u32 eax;
-	u32 ecx;
-	u32 edx;
-};
-
-/* The PMU that the guest's CPUID offers; the version that it shows may be changed for that. */
-struct guest_config vpmu_compat_guest_config(struct kvm_vcpu *vcpu, struct compat_leaf *own);
-
-/*
- * Userspace finds what it has set: once a vCPU has run, KVM takes only the same CPUID again
- * (kvm_cpuid_check_equal()).  @own: what vpmu_compat_guest_config() has kept.
- */
-void vpmu_compat_hide_version(struct kvm_vcpu *vcpu, struct compat_leaf *own);
-void vpmu_compat_show_version(struct kvm_vcpu *vcpu, struct compat_leaf *own);
-
-/* Does the VM have one (KVM_SET_PMU_EVENT_FILTER)? */
-static inline bool vpmu_compat_event_filter(const struct kvm_vcpu *vcpu)
+/* Has the VM an event filter (KVM_SET_PMU_EVENT_FILTER)? */
+static inline bool vpmu_compat_has_event_filter(const struct kvm_vcpu *vcpu)
 {
 	return rcu_access_pointer(vcpu->kvm->arch.pmu_event_filter);
 }
 
-/* Does the VM's KVM_SET_PMU_EVENT_FILTER let counter @i, with its select, count? */
-bool vpmu_compat_event_allowed(struct kvm_vcpu *vcpu, const struct guest_pmu *guest,
-			       unsigned int i);
+/* Does that allow the event of select @select, or fixed counter @n? */
+bool vpmu_compat_event_allowed(struct kvm_vcpu *vcpu, u64 select);
+bool vpmu_compat_fixed_allowed(struct kvm_vcpu *vcpu, unsigned int n);
 
 /* Deliver the guest's PMU interrupt by its local APIC, as KVM_REQ_PMI does it at a VM entry. */
 void vpmu_compat_deliver_pmi(struct kvm_vcpu *vcpu);
@@ -170,52 +146,6 @@ void vpmu_compat_process_nmi(struct kvm_vcpu *vcpu);
 
 /* Is this the file of a VM (KVM_CREATE_VM)?  If so, private_data is its struct kvm. */
 bool vpmu_compat_file_is_vm(struct file *file);
-
-/*
- * How much the host event on physical counter @slot of this CPU loses by lending
- * it to a guest for a stay in guest mode.  Interrupts are off for these.
- */
-enum compat_loss {
-	COMPAT_LOSES_NOTHING,	/* there is none; it stands still; it is of user mode */
-	COMPAT_LOSES_HOST,	/* what KVM does in between, right before and after the stay */
-	COMPAT_LOSES_BOTH,	/* that and the stay */
-	COMPAT_LOSES_GUEST,	/* all that it is for */
-	/*
-	 * It samples by PEBS: perf_guest_get_msrs() stops its counter in guest mode, whoever has
-	 * it, and an overflow there would write a record.
-	 */
-	COMPAT_CANT_LEND,
-};
-
-/*
- * That of each counter, of which the first @general are general ones, in @losses.
- *
- * Return: a mask of the counters whose event needs the next one, too (vpmu_compat_host_pair()).
- */
-unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,
-				      unsigned int nr);
-
-/* Does host event @event need the next counter, too (AMD)? */
-bool vpmu_compat_host_pair(const struct perf_event *event);
-
-/*
- * That event has lent it for @ticks of the TSC, at least @in_host of them in host
- * mode: let its "time running" say so.  No NMI can come.
- */
-void vpmu_compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
-
-/*
- * Physical counter @slot of this CPU, which isn't host perf's at the moment, is about to
- * be written: there is nothing of an earlier host event to be cleared any more.
- */
-void vpmu_compat_host_counter_taken(unsigned int slot);
-
-/*
- * Counts of a guest were left in those of @mask.  perf clears them before anybody in
- * user mode may use RDPMC, as it does with what host events have left
- * (perf_clear_dirty_counters()); false if we can't tell it to.
- */
-bool vpmu_compat_host_counters_left(unsigned long mask);
 
 /* Prototypes of hooked functions, for static calls to them. */
 void vpmu_compat_proto_init(struct kvm_vcpu *vcpu);
@@ -235,12 +165,6 @@ struct perf_guest_switch_msr *vpmu_compat_proto_guest_get_msrs(int *nr, void *da
 void vpmu_compat_proto_lapic_init(void);
 void vpmu_compat_proto_exit_info(struct kvm_vcpu *vcpu, u32 *reason, u64 *info1, u64 *info2,
 				 u32 *intr_info, u32 *error_code);
-
-/*
- * Host perf's answer to KVM (perf_guest_get_msrs()), which KVM writes to the VMCS: is that
- * enough for all VM entries until something changes?
- */
-bool vpmu_compat_msr_list_constant(const struct perf_guest_switch_msr *msrs, int nr);
 
 DECLARE_STATIC_CALL(vpmu_compat_get_cpl, vpmu_compat_proto_get_cpl);
 

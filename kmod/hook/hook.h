@@ -65,7 +65,7 @@ int vpmu_hooks_enable(struct hook *table, unsigned int nr);
  */
 void vpmu_hooks_disable(void);
 
-/* What stubs.S calls (table.c), besides functions of emul.c, pmi.c, vcpu.c and access.c */
+/* What stubs.S calls (table.c), besides functions of emul.c, msr.c, pmi.c and vcpu.c */
 struct vpmu_vcpu;
 void vpmu_retired(struct vpmu_vcpu *vv, u32 pending);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);

@@ -8,8 +8,17 @@
 #include <linux/static_call.h>
 
 #include "../compat/compat.h"
-#include "../vpmu.h"
+#include "../compat/host.h"
+#include "../attach.h"
+#include "../borrow.h"
+#include "../cpuid.h"
+#include "../emul.h"
+#include "../host_perf.h"
+#include "../pmi.h"
+#include "../sched.h"
 #include "../trace.h"
+#include "../vcpu.h"
+#include "../vtsc.h"
 #include "hook.h"
 #include "hot.h"
 
@@ -76,8 +85,8 @@ static int attach_vcpu(struct kvm_vcpu *vcpu)
 		pr_info_once("guests whose state is encrypted (SEV-ES, TDX) keep KVM's PMU\n");
 		return -EOPNOTSUPP;
 	}
-	vpmu_compat_limit_capabilities(vcpu);
-	err = vpmu_attach(vcpu);
+	vpmu_cpuid_limit_capabilities(vcpu);
+	err = vpmu_vcpu_attach(vcpu);
 	if (err)
 		pr_warn_ratelimited("no memory for a vCPU's PMU, it keeps KVM's\n");
 	return err;
@@ -102,16 +111,16 @@ ORIGINAL(kvm_pmu_destroy, vpmu_compat_proto_init);
 static void vpmu_kvm_pmu_destroy(struct kvm_vcpu *vcpu)
 {
 	static_call(original_kvm_pmu_destroy)(vcpu);
-	vpmu_detach(vcpu);
+	vpmu_vcpu_detach(vcpu);
 	module_put(THIS_MODULE);
 }
 
 ORIGINAL(kvm_pmu_refresh, vpmu_compat_proto_init);
 static void vpmu_kvm_pmu_refresh(struct kvm_vcpu *vcpu)
 {
-	vpmu_compat_limit_capabilities(vcpu);
+	vpmu_cpuid_limit_capabilities(vcpu);
 	static_call(original_kvm_pmu_refresh)(vcpu);
-	vpmu_refresh(vpmu_find(vcpu));
+	vpmu_vcpu_refresh(vpmu_find(vcpu));
 }
 
 /* Is another version of the PMU in its CPUID than userspace has set? */
@@ -131,9 +140,9 @@ static bool notrace has_other_version(void *vcpu, unsigned long second)
 		struct vpmu_vcpu *vv = vpmu_find(vcpu);				\
 		int err;							\
 										\
-		vpmu_compat_hide_version(vcpu, &vv->leaf);			\
+		vpmu_cpuid_hide_version(vcpu, &vv->leaf);			\
 		err = static_call(original_##function)(vcpu, cpuid, entries);	\
-		vpmu_compat_show_version(vcpu, &vv->leaf);			\
+		vpmu_cpuid_show_version(vcpu, &vv->leaf);			\
 		return err;							\
 	}
 

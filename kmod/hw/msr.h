@@ -5,7 +5,7 @@
 
 #include <linux/percpu.h>
 
-#include "../compat/cpu.h"
+#include "../compat/host.h"
 #include "../count.h"
 #include "hw.h"
 

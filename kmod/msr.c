@@ -5,27 +5,14 @@
  */
 #include <linux/nospec.h>
 
-#include "compat/compat.h"
-#include "vpmu.h"
+#include "counter.h"
+#include "msr.h"
+#include "sched.h"
 #include "trace.h"
 
 bool vpmu_msr_valid(struct vpmu_vcpu *vv, u32 msr)
 {
 	return vpmu_guest_decode(&vv->guest, msr).kind != GUEST_REG_NONE;
-}
-
-/* Which counters does KVM_SET_PMU_EVENT_FILTER keep still?  As a mask. */
-u64 vpmu_denied_counters(struct vpmu_vcpu *vv)
-{
-	u64 denied = 0;
-	unsigned int i;
-
-	if (!vpmu_compat_event_filter(vv->hot.vcpu))
-		return 0;
-	for (i = 0; i < vv->guest.nr; i++)
-		if (!vpmu_compat_event_allowed(vv->hot.vcpu, &vv->guest, i))
-			denied |= BIT_ULL(i);
-	return denied;
 }
 
 static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
@@ -39,8 +26,8 @@ static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
 }
 
 /*
- * Let @clear go from the status and @set come.  Host perf that starts an event in an interrupt
- * brings a counter up to date, and may find an overflow (vpmu_counter_overflow()).
+ * Clear and set bits of the overflow status.  Host perf may start an event in an interrupt, which
+ * synchronizes a counter and may find an overflow (vpmu_counter_overflow()).
  */
 static void change_status(struct vpmu_vcpu *vv, u64 clear, u64 set)
 {
@@ -55,13 +42,13 @@ static u64 read_status(struct vpmu_vcpu *vv)
 {
 	unsigned int i;
 
-	/* An overflow that asks for no interrupt is seen only by looking. */
+	/* An overflow without an interrupt is found only by reading the counter. */
 	for (i = 0; i < vv->guest.nr; i++)
 		read_counter(vv, i);
 	return vv->guest.status;
 }
 
-/* The guest has chosen the number: keep speculation within the arrays, as KVM does. */
+/* The guest chose the number: keep speculation within the arrays, as KVM does. */
 static unsigned int clamp_index(unsigned int i)
 {
 	return array_index_nospec(i, VPMU_MAX_COUNTERS);
@@ -130,7 +117,7 @@ static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 	unsigned long flags;
 
 	local_irq_save(flags);
-	/* What the counter did until now is over, an overflow included. */
+	/* An overflow so far is dealt with first. */
 	vpmu_counter_sync(vv, i);
 	vv->guest.value[i] = data & VPMU_COUNTER_MASK;
 	vpmu_counter_arm(vv, i, emulating);
@@ -146,14 +133,7 @@ static void write_select(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 		return;
 
 	local_irq_save(flags);
-	vpmu_sched_stop(vv, i);
-	vv->guest.select[i] = data;
-	if (vpmu_compat_event_allowed(vv->hot.vcpu, &vv->guest, i))
-		vv->denied &= ~BIT_ULL(i);
-	else
-		vv->denied |= BIT_ULL(i);
-	if (vpmu_guest_counting(&vv->guest, i))
-		vpmu_sched_start(vv, i, emulating);
+	vpmu_sched_set_select(vv, i, data, emulating);
 	local_irq_restore(flags);
 }
 
@@ -205,7 +185,7 @@ int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 			     !host_initiated);
 		return 0;
 	case GUEST_REG_COUNTER_LOW:
-		/* Userspace restores whole counters by this, too. */
+		/* Userspace restores all bits of a counter by this, too. */
 		if (!host_initiated)
 			data = (s64)(s32)data;
 		fallthrough;
@@ -227,7 +207,7 @@ int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 		return !host_initiated;
 	case GUEST_REG_STATUS_CLEAR:
 		read_status(vv);
-		/* Userspace that restores all registers must not undo STATUS. */
+		/* Userspace restores all registers: this one must not undo STATUS. */
 		if (!host_initiated)
 			change_status(vv, data, 0);
 		return 0;

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The host's CPU and perf: MSRs, counters, and host perf's events on them. */
+#ifndef VPMU_COMPAT_HOST_H
+#define VPMU_COMPAT_HOST_H
+
+#include <linux/types.h>
+#include <linux/version.h>
+#include <asm/msr.h>
+
+struct perf_event;
+struct perf_guest_switch_msr;
+
+/**
+ * struct compat_counters - what host perf has found on this machine
+ * @general: number of general counters; 0 without a PMU
+ * @fixed: number of fixed counters
+ * @bits: width of the general ones
+ */
+struct compat_counters {
+	unsigned int general;
+	unsigned int fixed;
+	unsigned int bits;
+};
+
+struct compat_counters vpmu_compat_perf_counters(void);
+
+/*
+ * Intel: the counters that count in guest mode only, and in host mode only, on this CPU, as
+ * bits of global control.  Host perf leaves the former out wherever it writes global
+ * control, and KVM has the CPU switch them at VM entry and exit.
+ */
+unsigned long *vpmu_compat_only_in_guest(void);
+unsigned long *vpmu_compat_only_in_host(void);
+
+/* Does host perf run an event on the counter of this CPU with perf's number @index? */
+bool vpmu_compat_host_has(unsigned int index);
+
+/* Intel: unmask the PMU's LVT entry, which the local APIC masks with each interrupt. */
+void vpmu_compat_enable_pmi(void);
+
+/* Find host perf's symbols; 0, or -ENOENT and a message. */
+int vpmu_compat_host_init(void);
+
+/*
+ * How much the host event on a physical counter of this CPU loses by lending the counter to a guest
+ * for a stay in guest mode.  Interrupts are off for these.
+ */
+enum compat_loss {
+	COMPAT_LOSES_NOTHING,	/* there is none, or a stopped one, or it counts user mode only */
+	COMPAT_LOSES_HOST,	/* KVM's code right before and behind the stay */
+	COMPAT_LOSES_BOTH,	/* that and the stay */
+	COMPAT_LOSES_GUEST,	/* the stay, which is all that it counts */
+	/*
+	 * A PEBS event: perf_guest_get_msrs() stops its counter in guest mode, whoever has the
+	 * counter, and an overflow there would write a record.
+	 */
+	COMPAT_CANT_LEND,
+};
+
+/*
+ * The loss on each of @nr counters, of which the first @general are general ones.
+ *
+ * Return: a mask of the counters whose event needs the next one, too (vpmu_compat_host_pair()).
+ */
+unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,
+				      unsigned int nr);
+
+/* Does host event @event need the next counter, too (AMD)? */
+bool vpmu_compat_host_pair(const struct perf_event *event);
+
+/*
+ * The host event on counter @slot was off the counter for @ticks of the TSC, of them at least
+ * @in_host in host mode: subtract that from its "time running".  No NMI can come.
+ */
+void vpmu_compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
+
+/*
+ * Physical counter @slot of this CPU, which isn't host perf's at the moment, is about to be written:
+ * the count of an earlier host event need not be cleared any more.
+ */
+void vpmu_compat_host_counter_taken(unsigned int slot);
+
+/*
+ * The counters of @mask keep counts of a guest.  perf clears dirty counters before anybody in user
+ * mode may use RDPMC (perf_clear_dirty_counters()).
+ *
+ * Return: false if host perf's mask of dirty counters wasn't found.
+ */
+bool vpmu_compat_host_counters_dirty(unsigned long mask);
+
+/*
+ * Host perf's MSRs to switch at VM entry and exit (perf_guest_get_msrs()), which KVM writes to the
+ * VMCS: do they stay valid until some event starts or stops?
+ */
+bool vpmu_compat_msr_list_constant(const struct perf_guest_switch_msr *msrs, int nr);
+
+/* The kernel renamed its own helpers in 6.16. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+
+static inline u64 vpmu_compat_rdmsr(u32 msr)
+{
+	u64 value;
+
+	rdmsrl(msr, value);
+	return value;
+}
+
+static inline void vpmu_compat_wrmsr(u32 msr, u64 value)
+{
+	wrmsrl(msr, value);
+}
+
+#else
+
+static inline u64 vpmu_compat_rdmsr(u32 msr)
+{
+	u64 value;
+
+	rdmsrq(msr, value);
+	return value;
+}
+
+static inline void vpmu_compat_wrmsr(u32 msr, u64 value)
+{
+	wrmsrq(msr, value);
+}
+
+#endif
+#endif

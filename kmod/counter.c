@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A guest counter's value while the counter is on a physical one: synchronization, arming,
+ * overflow, and the tally of what KVM emulated (count.h has the arithmetic).
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/jiffies.h>
+#include <linux/minmax.h>
+#include <linux/printk.h>
+
+#include "counter.h"
+#include "trace.h"
+
+/* How long after an overflow was noticed its NMI may still come */
+#define LATE_NMI	msecs_to_jiffies(10)
+
+/*
+ * By how much a physical counter runs ahead, and how far from overflow: an additional interrupt for
+ * at least so many events
+ */
+#define ARM_MARGIN	4096
+#define ARM_MARGIN_FROM	65536
+
+DEFINE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
+DEFINE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);
+const struct hw_ops *vpmu_hw;
+
+void vpmu_counter_init(void)
+{
+	unsigned int i;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		for (i = 0; i < VPMU_MAX_COUNTERS; i++)
+			per_cpu(vpmu_cpu, cpu).owner[i] = VPMU_NO_SLOT;
+}
+
+void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i)
+{
+	vv->stats.overflows++;
+	trace_vpmu_overflow(vv, i);
+	if (vpmu_guest_has_status(&vv->guest))
+		vv->guest.status |= vpmu_guest_bit(&vv->guest, i);
+	if (vpmu_guest_interrupts(&vv->guest, i)) {
+		vv->stats.pmis++;
+		trace_vpmu_inject(vv, i);
+		kvm_make_request(KVM_REQ_PMI, vv->hot.vcpu);
+	}
+}
+
+/*
+ * A counter that borrows isn't on a physical one: add to its value.  Unless KVM emulates the
+ * instruction within svm_vcpu_run() (a "fastpath"), before the physical counter is given back: then
+ * the synchronization finds the event in the tally.
+ */
+static void count_on_borrowed(struct vpmu_vcpu *vv, enum vpmu_class class, int level)
+{
+	unsigned int i;
+
+	for (i = 0; i < vv->guest.nr; i++) {
+		struct vpmu_counter *c = &vv->counter[i];
+
+		if (c->borrows && c->slot == VPMU_NO_SLOT && c->count.class == class &&
+		    (c->count.filter & BIT(level)) &&
+		    vpmu_count_add(&vv->guest.value[i], 1))
+			vpmu_counter_overflow(vv, i);
+	}
+}
+
+/* The privilege level is expensive on Intel's CPUs; any will do if no counter depends on it. */
+void vpmu_count_emulated(struct vpmu_vcpu *vv, enum vpmu_class class)
+{
+	int level = vv->nr_cpl_filtered ? vpmu_level(vv) : VPMU_KERNEL;
+
+	if (unlikely(vv->hot.slow & VPMU_SLOW_REPEATS) && class == VPMU_INSTRUCTION) {
+		vv->hot.slow &= ~VPMU_SLOW_REPEATS;
+		vv->hot.emulated--;
+		return;
+	}
+	vpmu_tally_emulated(&vv->tally, class, level);
+	if (vv->borrowing)
+		count_on_borrowed(vv, class, level);
+}
+
+/* The VM entry makes up for what is flushed here, so the entry can't for another note. */
+void __vpmu_flush_pending(struct vpmu_vcpu *vv)
+{
+	u32 pending = vv->hot.pending;
+
+	vv->hot.pending = 0;
+	if (vpmu_hw->entry_counts) {
+		vv->armed_level = vpmu_level(vv);
+		vv->hot.slow |= VPMU_SLOW_ARMED;
+	}
+	if (pending & BIT(VPMU_INSTRUCTION))
+		vpmu_count_emulated(vv, VPMU_INSTRUCTION);
+	if (pending & BIT(VPMU_BRANCH))
+		vpmu_count_emulated(vv, VPMU_BRANCH);
+}
+
+bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, bool wrapped,
+				bool seen)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+
+	if (gain < 0) {
+		vv->stats.anomalies++;
+		pr_warn_once("VM entries are not counted by this CPU, counts are too low; load with vmrun_counts=0\n");
+	}
+
+	if (wrapped && !seen) {
+		/*
+		 * The NMI, if it is still to come, has no overflow left to find, nor has host perf,
+		 * which would report an unknown NMI.
+		 */
+		if (vpmu_guest_interrupts(&vv->guest, i))
+			this_cpu_write(vpmu_cpu.late_nmi, jiffies + LATE_NMI);
+		if (!c->borrows)
+			vpmu_hw->ack(BIT_ULL(c->slot));
+	}
+
+	if (vpmu_count_add(&vv->guest.value[i], gain)) {
+		vpmu_counter_overflow(vv, i);
+		return false;
+	}
+	if (wrapped)
+		vv->stats.early++;
+	return wrapped;
+}
+
+bool vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i)
+{
+	return __vpmu_counter_sync(vv, i);
+}
+
+/*
+ * Where VM entries don't count, each instruction that KVM emulates lets the physical counter fall
+ * behind.  So that not each of them needs a correction, a counter far from overflow runs ahead by
+ * some; the counter then overflows early, and is armed once more.
+ *
+ * @emulating: as for vpmu_counter_armed_value(); one ahead is exact then.
+ */
+unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+	u64 left = VPMU_COUNTER_MASK - vv->guest.value[i];
+	unsigned int margin = 0;
+
+	if (c->count.class == VPMU_OTHER || !vpmu_guest_interrupts(&vv->guest, i))
+		return 0;
+	if (left >= ARM_MARGIN_FROM)
+		margin = ARM_MARGIN;
+	else if (left && emulating && c->count.class == VPMU_INSTRUCTION)
+		margin = 1;
+	vv->hot.margin = min_t(s64, vv->hot.margin, margin);
+	return margin;
+}
+
+void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+{
+	u64 value;
+
+	lockdep_assert_irqs_disabled();
+	if (vv->counter[i].slot == VPMU_NO_SLOT)
+		return;
+	value = vpmu_counter_armed_value(vv, i, emulating);
+	vpmu_hw->write(vv->counter[i].slot, value);
+}
+
+void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i)
+{
+	if (unlikely(__vpmu_counter_sync(vv, i)))
+		vpmu_counter_arm(vv, i, false);
+}

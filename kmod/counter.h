@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A guest counter's value while the counter is on a physical one.  Interrupts are off for all of
+ * this, and the vCPU is loaded on this CPU.
+ */
+#ifndef VPMU_COUNTER_H
+#define VPMU_COUNTER_H
+
+#include <linux/compiler.h>
+#include <linux/lockdep.h>
+
+#include "compat/compat.h"
+#include "vpmu.h"
+
+/* All physical counters are free, on all CPUs. */
+void vpmu_counter_init(void);
+
+/* The guest's privilege level: VPMU_KERNEL or VPMU_USER */
+static inline int vpmu_level(struct vpmu_vcpu *vv)
+{
+	return vpmu_compat_get_cpl(vv->hot.vcpu) ? VPMU_USER : VPMU_KERNEL;
+}
+
+/* Guest counter @i overflowed: set the status bit, and request the interrupt. */
+void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i);
+
+/* KVM emulated an event of @class for the guest: add it to the tally. */
+void vpmu_count_emulated(struct vpmu_vcpu *vv, enum vpmu_class class);
+
+void __vpmu_flush_pending(struct vpmu_vcpu *vv);
+
+/* Bring the tally up to date, before anybody reads it. */
+static inline void vpmu_flush_pending(struct vpmu_vcpu *vv)
+{
+	if (unlikely(vv->hot.pending))
+		__vpmu_flush_pending(vv);
+}
+
+/*
+ * What the coming VM entry adds to counter @i beyond what the guest does, provided that the guest
+ * is entered at @level.
+ */
+static inline int vpmu_counter_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
+{
+	const struct vpmu_count *c = &vv->counter[i].count;
+
+	return vpmu_hw->entry_counts && c->class != VPMU_OTHER && (c->filter & BIT(level));
+}
+
+/* Can physical counter @slot count the event of @c? */
+static inline bool vpmu_counter_fits(int slot, const struct vpmu_counter *c)
+{
+	if (c->pinned)
+		return slot == c->index;
+	return !vpmu_hw->fits || vpmu_hw->fits(slot, c->select);
+}
+
+/*
+ * Is counter @c, which has a slot, on that physical counter now?  One that borrows isn't once an
+ * NMI has given the physical counter back.
+ */
+static inline bool vpmu_holds_slot(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
+{
+	return !c->borrows || (READ_ONCE(pc->lent) & BIT(c->slot));
+}
+
+/* Before a physical counter of this CPU is started */
+static __always_inline void vpmu_counter_prepare(struct vpmu_cpu *pc)
+{
+	if (pc->prepared)
+		return;
+	vpmu_hw->prepare();
+	pc->prepared = true;
+}
+
+/*
+ * The rest of vpmu_counter_sync_value() if the physical counter (@wrapped) or the guest's
+ * overflowed, or @gain is impossible.
+ */
+bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, bool wrapped,
+				bool seen);
+
+/*
+ * Add what a counter gained to the guest's value; @hw is the physical value.  @seen: if the
+ * physical counter overflowed, the NMI came already.
+ */
+static __always_inline bool vpmu_counter_sync_value(struct vpmu_vcpu *vv, unsigned int i, u64 hw,
+						    bool seen)
+{
+	struct vpmu_count *c = &vv->counter[i].count;
+	bool wrapped = vpmu_count_wrapped(c, hw);
+	s64 gain = vpmu_count_sync(c, &vv->tally, hw);
+	u64 value = vv->guest.value[i] + gain;
+
+	if (unlikely(wrapped || gain < 0 || value > VPMU_COUNTER_MASK))
+		return vpmu_counter_sync_overflow(vv, i, gain, wrapped, seen);
+	vv->guest.value[i] = value;
+	return false;
+}
+
+/*
+ * Whether the NMI handler has seen the counter overflow, and forget it: before the counter is read,
+ * so that a later overflow is seen next time.
+ */
+static inline bool vpmu_counter_take_overflowed(struct vpmu_counter *c)
+{
+	bool seen = c->overflowed;
+
+	c->overflowed = false;
+	barrier();
+	return seen;
+}
+
+/* vpmu_counter_sync(), for where each instruction matters */
+static __always_inline bool __vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+	bool seen;
+
+	lockdep_assert_irqs_disabled();
+	if (c->slot == VPMU_NO_SLOT)
+		return false;
+
+	vpmu_flush_pending(vv);
+	seen = vpmu_counter_take_overflowed(c);
+	return vpmu_counter_sync_value(vv, i, vpmu_hw->read(c->slot), seen);
+}
+
+/**
+ * vpmu_counter_sync() - bring a counter's guest value up to date
+ * @vv: the vCPU
+ * @i: the guest counter, which goes on
+ *
+ * An overflow of the guest's counter is dealt with.
+ *
+ * Return: whether only the physical counter overflowed, which then has to be armed again.
+ */
+bool vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i);
+
+/* The same, and arm the counter again if that is necessary. */
+void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i);
+
+unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
+
+/*
+ * The physical value that overflows together with the guest's.
+ * @emulating: KVM is emulating the WRMSR that asks for it, and is about to note that: the coming VM
+ * entry makes up for the WRMSR.  Otherwise the entry makes up for nothing.
+ */
+static __always_inline u64 vpmu_counter_armed_value(struct vpmu_vcpu *vv, unsigned int i,
+						    bool emulating)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+	int level, bias;
+
+	vpmu_flush_pending(vv);
+	if (!vpmu_hw->entry_counts) {
+		bias = -(int)vpmu_counter_arm_margin(vv, i, emulating);
+		return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
+	}
+
+	level = vpmu_level(vv);
+	bias = vpmu_counter_next_entry(vv, i, level);
+	if (!emulating) {
+		vv->armed_level = level;
+		vv->hot.slow |= VPMU_SLOW_ARMED;
+	} else if (bias > 0 && c->count.class == VPMU_INSTRUCTION) {
+		/* Not below 0: a physical value ahead of the guest's could have overflowed. */
+		bias--;
+	}
+	return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
+}
+
+/* Make the physical counter, if there is one, overflow together with the guest's. */
+void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* VM entries, and instructions that KVM emulates. */
+#ifndef VPMU_EMUL_H
+#define VPMU_EMUL_H
+
+#include "vpmu.h"
+
+/**
+ * vpmu_entry() - the guest is about to be entered, with running counters
+ * @vv: the vCPU; interrupts are off
+ *
+ * Called by stubs.S where VM entries count.
+ *
+ * Return: whether counters were borrowed, which have to be given back behind the VM exit.
+ */
+bool __noendbr vpmu_entry(struct vpmu_vcpu *vv);
+
+/* The same where VM entries don't count, called if vpmu_hot.slow or .pending isn't 0. */
+bool __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv);
+
+/*
+ * KVM has emulated an instruction of the guest, or has found that the instruction was a branch
+ * (@class).  For cases where a note isn't enough, as the coming entry may not make up for it.
+ */
+void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class);
+
+/*
+ * The guest's privilege level is about to change without an instruction of its own: a nested guest
+ * is entered or left, or an SMI or INIT comes.  Instructions that KVM emulated before belong to the
+ * old level, for which the coming entry doesn't make up.
+ */
+void vpmu_level_changes(struct vpmu_vcpu *vv);
+
+/* The guest will execute, once more, the instruction that KVM is about to complete. */
+void vpmu_instruction_repeats(struct vpmu_vcpu *vv);
+
+#endif

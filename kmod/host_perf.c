@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Host perf comes first: where host perf starts an event, a guest's counter leaves, and schedules
+ * elsewhere or borrows.
+ */
+#include <linux/minmax.h>
+#include <linux/preempt.h>
+
+#include "counter.h"
+#include "host_perf.h"
+#include "sched.h"
+
+void vpmu_host_count_saved(unsigned int slot, bool saved)
+{
+	if (slot >= vpmu_hw->nr)
+		return;
+	if (saved)
+		this_cpu_or(vpmu_cpu.host_saved, BIT(slot));
+	else
+		this_cpu_and(vpmu_cpu.host_saved, ~BIT(slot));
+}
+
+void vpmu_host_evict(unsigned int first, unsigned int last)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	struct vpmu_vcpu *vv = pc->vv;
+	unsigned long flags, evicted = 0;
+	unsigned int slot, i;
+
+	if (first >= vpmu_hw->nr)
+		return;
+	last = min(last, vpmu_hw->nr - 1);
+	for (slot = first; slot <= last; slot++) {
+		vpmu_host_count_saved(slot, false);
+		/* Host perf writes its own count there. */
+		if (pc->owner[slot] == VPMU_NO_SLOT)
+			this_cpu_and(vpmu_cpu.dirty, ~BIT(slot));
+	}
+	if (!vv)
+		return;
+
+	local_irq_save(flags);
+	for (slot = first; slot <= last; slot++) {
+		if (pc->owner[slot] == VPMU_NO_SLOT)
+			continue;
+		i = pc->owner[slot];
+		vpmu_sched_stop(vv, i);
+		pc->dirty &= ~BIT(slot);
+		vv->stats.evicted++;
+		evicted |= BIT(i);
+	}
+	if (evicted) {
+		/* Nobody's, but not free: host perf comes there now. */
+		for (slot = first; slot <= last; slot++)
+			pc->owner[slot] = __ffs(evicted);
+		for_each_set_bit(i, &evicted, VPMU_MAX_COUNTERS)
+			vpmu_sched_start(vv, i, false);
+		for (slot = first; slot <= last; slot++)
+			pc->owner[slot] = VPMU_NO_SLOT;
+	}
+	local_irq_restore(flags);
+}
+
+void vpmu_host_changed(void)
+{
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
+
+	if (!vv)
+		return;
+	WRITE_ONCE(vv->hot.msr_list_valid, false);
+	/* In an NMI: pmi_nmi_end() does it. */
+	if (vpmu_hw->reassert && !in_nmi())
+		vv->hot.slow |= VPMU_SLOW_STALE;
+}
+
+void vpmu_host_reassert(struct vpmu_vcpu *vv)
+{
+	const struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned long mask = 0;
+	unsigned int i;
+
+	for (i = 0; i < vv->guest.nr; i++) {
+		const struct vpmu_counter *c = &vv->counter[i];
+
+		if (c->slot != VPMU_NO_SLOT && vpmu_holds_slot(pc, c))
+			mask |= BIT(c->slot);
+	}
+	vpmu_hw->reassert(mask);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What /dev/kvm-vpmu reports: the ioctls KVM_VPMU_GET_..., as in uapi/linux/kvm_vpmu.h. */
+#ifndef VPMU_REPORT_H
+#define VPMU_REPORT_H
+
+#include <linux/fs.h>
+
+long vpmu_get_info(void __user *arg);
+long vpmu_get_vms(void __user *arg);
+long vpmu_get_vm(void __user *arg);
+long vpmu_get_vcpu(void __user *arg);
+
+/*
+ * The file of a VM with descriptor @fd, which the caller puts; -EBADF: no file, -EINVAL: another
+ * kind of file.
+ */
+struct file *vpmu_get_vm_file(int fd);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Guest counters scheduled onto physical ones, from vcpu_load to vcpu_put.  The functions that take
+ * a counter's number are called with interrupts off, on the CPU that the vCPU is loaded on.
+ */
+#ifndef VPMU_SCHED_H
+#define VPMU_SCHED_H
+
+#include "vpmu.h"
+
+/* The vCPU is loaded on this CPU, or about to be put. */
+void vpmu_sched_load(struct vpmu_vcpu *vv);
+void vpmu_sched_put(struct vpmu_vcpu *vv);
+
+/**
+ * vpmu_sched_start() - start a guest counter, if it isn't running
+ * @vv: the vCPU; nothing happens unless it is loaded
+ * @i: the guest counter, which the guest has enabled
+ * @emulating: the guest has done that by the instruction that KVM is emulating; the counter counts
+ *	that instruction
+ */
+void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
+
+/* Stop a guest counter if it is running. */
+void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i);
+
+/* The guest's event select @i becomes @select. */
+void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select, bool emulating);
+
+/* Settings may have changed while counters run: the freeze mode, the event filter. */
+void vpmu_sched_apply_settings(struct vpmu_vcpu *vv);
+
+/* Bring all counters and their times up to date. */
+void vpmu_sched_update_all(struct vpmu_vcpu *vv);
+
+#endif
