@@ -4,17 +4,16 @@
  *
  * A physical counter differs from what the guest's counter must read:
  *
- *  - hardware counts things that the guest didn't do: AMD CPUs count each
- *    VMRUN in guest context, as one retired instruction and one retired
- *    branch at the guest's privilege level (Linux commit 89126fa4 in
- *    kvm-unit-tests, "x86: pmu: Improve instruction and branches events
+ *  - hardware counts events that the guest didn't cause: AMD CPUs count each VMRUN in guest
+ *    context, as one retired instruction and one retired branch at the guest's privilege level
+ *    (commit 89126fa4 in kvm-unit-tests, "x86: pmu: Improve instruction and branches events
  *    verification");
- *  - the guest did things that hardware didn't count: instructions that
- *    exited and were completed by KVM.
+ *  - the guest caused events that hardware didn't count: instructions that exited and that KVM
+ *    emulated.
  *
- * The difference is tallied per vCPU, class of events and privilege level,
- * whatever is being counted, and each counter remembers the tally at its last
- * synchronization.  So the hot paths touch no counter and no MSR.
+ * The difference is tallied per vCPU, class of events and privilege level, whatever is being
+ * counted.  Each counter keeps the tally as of its last synchronization.  So the hot paths touch no
+ * counter and no MSR.
  *
  * This file is pure arithmetic and is compiled in user space too.
  */
@@ -23,14 +22,14 @@
 
 #include "types.h"
 
-/* Width of AMD's counters (APM vol. 2, "Performance Counter MSRs"), and of Intel's today. */
+/* Width of AMD's counters (APM vol. 2, "Performance Counter MSRs"), and of Intel's today */
 #define VPMU_COUNTER_BITS	48
 #define VPMU_COUNTER_MASK	(BIT_ULL(VPMU_COUNTER_BITS) - 1)
 
 /* The most counters that any supported PMU has: 8 general and 3 fixed ones, and one to spare */
 #define VPMU_MAX_COUNTERS	12
 
-/* How VM entries and emulation touch an event. */
+/* How VM entries and emulation affect an event */
 enum vpmu_class {
 	VPMU_OTHER,	/* neither: cycles, cache, TLB ... */
 	VPMU_INSTRUCTION,	/* retired instructions */
@@ -38,18 +37,17 @@ enum vpmu_class {
 	VPMU_NR_CLASSES
 };
 
-/* Privilege levels that event selects can tell apart. */
+/* Privilege levels that event selects distinguish */
 #define VPMU_KERNEL		0	/* CPL 0 */
 #define VPMU_USER		1	/* any other CPL */
 #define VPMU_NR_LEVELS		2
 
-/* Bits of vpmu_filter: the levels a counter counts in. */
+/* A counter's filter: the levels that it counts in */
 #define VPMU_IN_KERNEL		BIT(VPMU_KERNEL)
 #define VPMU_IN_USER		BIT(VPMU_USER)
 
 /**
- * struct vpmu_tally - what hardware counted and the guest didn't do, less the
- * opposite
+ * struct vpmu_tally - events that hardware counted and the guest didn't cause, minus the opposite
  * @surplus: by class and level; [VPMU_OTHER] stays 0
  */
 struct vpmu_tally {
@@ -58,13 +56,12 @@ struct vpmu_tally {
 
 /**
  * struct vpmu_count - one guest counter on a physical counter
- * @class: how the tally touches it
+ * @class: which tally applies to it
  * @filter: mask of VPMU_IN_KERNEL and VPMU_IN_USER
  * @hw: the physical counter at the last synchronization
  * @surplus: the tally for @class then, in @filter
- * @ahead: physical minus guest value then; made so that it is never negative
- *	once the guest runs: a physical counter that lags would overflow too late,
- *	one that leads only causes an NMI that is found to be early
+ * @ahead: physical minus guest value then, never negative once the guest runs: a physical counter
+ *	that lags would overflow too late, one that leads only causes an early NMI
  */
 struct vpmu_count {
 	enum vpmu_class class;
@@ -74,14 +71,14 @@ struct vpmu_count {
 	s64 ahead;
 };
 
-/* A VM entry at @level, which hardware counts as an instruction and a branch. */
+/* A VM entry at @level, which hardware counts as an instruction and a branch */
 static inline void vpmu_tally_entry(struct vpmu_tally *t, int level)
 {
 	t->surplus[VPMU_INSTRUCTION][level]++;
 	t->surplus[VPMU_BRANCH][level]++;
 }
 
-/* KVM completed an event of @class for the guest, at @level. */
+/* KVM emulated an event of @class for the guest, at @level. */
 static inline void vpmu_tally_emulated(struct vpmu_tally *t, enum vpmu_class class,
 				       int level)
 {
@@ -105,9 +102,9 @@ static inline s64 vpmu_count_surplus(const struct vpmu_count *c,
  * @c: the counter
  * @t: the vCPU's tally
  * @value: the guest's value
- * @bias: how many events the physical counter is about to see that the
- *	guest isn't (the next VM entry), less those that the guest is about to
- *	be given in software (the instruction being emulated), or may be
+ * @bias: how many events the physical counter is about to count and the guest isn't (the next VM
+ *	entry), minus those that are about to be added in software (the instruction being
+ *	emulated), or may be
  *
  * Return: what to write to the physical counter.
  */
@@ -115,8 +112,8 @@ static inline u64 vpmu_count_arm(struct vpmu_count *c, const struct vpmu_tally *
 				 u64 value, int bias)
 {
 	/*
-	 * Not below 0, which would be just before the top.  The physical
-	 * counter is ahead then, and that is harmless so far from overflow.
+	 * Not below 0, which would be just before an overflow.  The physical counter is ahead then,
+	 * which is harmless so far from overflow.
 	 */
 	if (bias > 0 && value < (u64)bias)
 		bias = 0;
@@ -127,13 +124,13 @@ static inline u64 vpmu_count_arm(struct vpmu_count *c, const struct vpmu_tally *
 }
 
 /**
- * vpmu_count_sync() - what the guest's counter gained since the last time
+ * vpmu_count_sync() - what the guest's counter gained since the last synchronization
  * @c: the counter
  * @t: the vCPU's tally
  * @hw: the physical counter now
  *
- * Return: the gain.  A negative one means that the tally saw VM entries
- * which the hardware didn't count: the caller reports it.
+ * Return: the gain.  If negative, hardware didn't count VM entries that are in the tally: the
+ * caller reports that.
  */
 static inline s64 vpmu_count_sync(struct vpmu_count *c, const struct vpmu_tally *t,
 				  u64 hw)
@@ -167,7 +164,7 @@ static inline s64 vpmu_count_headroom(const struct vpmu_count *c,
  * @value: the counter, below 2^48
  * @gain: what to add; negative gains are taken as none
  *
- * Return: whether the counter went over its top.
+ * Return: whether the counter overflowed.
  */
 static inline bool vpmu_count_add(u64 *value, s64 gain)
 {
@@ -177,7 +174,7 @@ static inline bool vpmu_count_add(u64 *value, s64 gain)
 	return sum > VPMU_COUNTER_MASK;
 }
 
-/* Did a physical counter go over its top since @c was synchronized? */
+/* Did a physical counter overflow since @c was synchronized? */
 static inline bool vpmu_count_wrapped(const struct vpmu_count *c, u64 hw)
 {
 	return hw < c->hw;

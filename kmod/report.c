@@ -272,6 +272,7 @@ long vpmu_get_vcpu(void __user *arg)
 {
 	struct kvm_vpmu_vcpu *in, *out;
 	struct file *file = NULL;
+	struct vpmu_vm *vm;
 	long err;
 
 	BUILD_BUG_ON(VPMU_MAX_COUNTERS > KVM_VPMU_COUNTERS);
@@ -296,7 +297,8 @@ long vpmu_get_vcpu(void __user *arg)
 	out->index = in->index;
 	out->fd = in->fd;
 	mutex_lock(&vpmu_vms_lock);
-	err = describe_vcpu_at(file ? vpmu_find_vm_by_file(file) : vpmu_find_vm(in->vm), in->index, out);
+	vm = file ? vpmu_find_vm_by_file(file) : vpmu_find_vm(in->vm);
+	err = describe_vcpu_at(vm, in->index, out);
 	mutex_unlock(&vpmu_vms_lock);
 	if (file)
 		fput(file);

@@ -16,6 +16,7 @@
 /* Each access to a register looks its vCPU up: without a lock. */
 static DEFINE_HASHTABLE(vcpus, 8);
 
+/* The lists of VMs and of their vCPUs, and their settings */
 DEFINE_MUTEX(vpmu_vms_lock);
 LIST_HEAD(vpmu_vms);
 

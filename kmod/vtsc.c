@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A guest TSC that stops while the vCPU is descheduled.  At each load, the ticks since the last put
- * are subtracted from the guest's TSC offset (as Perfctr-Xen, section 3, does in Xen).  Both moments
- * are those at which KVM is called: vcpu_put takes none of the guest's time, vcpu_load does.
+ * are subtracted from the guest's TSC offset (as Perfctr-Xen, section 3, does in Xen).  Both
+ * moments are those at which KVM is called: vcpu_put takes none of the guest's time, vcpu_load
+ * does.
  *
- * KVM applies vcpu->arch.tsc_offset_adjustment in kvm_arch_vcpu_load(), and then updates the guest's
- * kvmclock page, which thus keeps wall-clock time.  From then on KVM can do so per vCPU only, as the
- * vCPUs' TSCs drift apart.
+ * KVM applies vcpu->arch.tsc_offset_adjustment in kvm_arch_vcpu_load(), and then updates the
+ * guest's kvmclock page, which thus keeps wall-clock time.  From then on KVM can do so per vCPU
+ * only, as the vCPUs' TSCs drift apart.
  */
 #include <linux/kvm_host.h>
 #include <asm/msr.h>

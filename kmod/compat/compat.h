@@ -19,8 +19,8 @@
  *
  * Pins the KVM vendor module.
  *
- * Return: 0; -EOPNOTSUPP for a kernel version that we don't know, -ENOENT if
- * a symbol is missing, -EBUSY if KVM's own mediated vPMU is on; with a message.
+ * Return: 0; -EOPNOTSUPP for an unknown kernel version, -ENOENT if a symbol is missing, -EBUSY if
+ * KVM's own mediated vPMU is on; with a message.
  */
 int vpmu_compat_init(void);
 void vpmu_compat_exit(void);
@@ -29,9 +29,8 @@ void vpmu_compat_exit(void);
  * vpmu_compat_resolve() - where a kernel function can be hooked
  * @symbol: its name
  *
- * Return: the address of its fentry call if it has one (behind ENDBR where the
- * kernel has IBT), else of its first instruction; 0 if there is no such
- * function or it can't be probed.
+ * Return: the address of its fentry call if it has one (behind ENDBR where the kernel has IBT),
+ * else of its first instruction; 0 if there is no such function or it can't be probed.
  */
 unsigned long vpmu_compat_resolve(const char *symbol);
 
@@ -55,12 +54,12 @@ static inline const char *vpmu_compat_kvm_module(void)
 /* The emulator: all went well (X86EMUL_CONTINUE of arch/x86/kvm/kvm_emulate.h) */
 #define COMPAT_EMUL_CONTINUE	0
 
-/* The function of kvm_amd that completes INT1, which earlier ones leave to the CPU */
+/* The function of kvm_amd that emulates INT1; earlier kernels let the CPU execute INT1. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
 #define COMPAT_SVM_INT1	"icebp_interception"
 #endif
 
-/* The function of kvm_intel by which a nested guest is left, wherever that is decided */
+/* The function of kvm_intel that every exit of a nested guest passes */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define COMPAT_NESTED_VMX_VMEXIT	"nested_vmx_vmexit"
 #else
@@ -68,8 +67,8 @@ static inline const char *vpmu_compat_kvm_module(void)
 #endif
 
 /*
- * Is KVM handling the interrupt or NMI that made the guest exit?  Then it will look at the
- * vCPU's requests before it enters the guest.  Safe in NMIs.
+ * Is KVM handling the interrupt or NMI that made the guest exit?  Then KVM will check the vCPU's
+ * requests before it enters the guest.  Safe in NMIs.
  */
 static inline bool vpmu_compat_after_exit(const struct kvm_vcpu *vcpu)
 {
@@ -90,8 +89,9 @@ static inline bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 #endif
 
 /*
- * Is the vCPU's state encrypted (SEV-ES and its successors, TDX)?  Then nobody but the guest knows
- * its privilege level.  Before has_protected_state svm_vcpu_create() told by the FPU's state only.
+ * Is the vCPU's state encrypted (SEV-ES and its successors, TDX)?  Then the host can't read its
+ * privilege level.  Before has_protected_state, only the FPU's state showed that
+ * (svm_vcpu_create()).
  */
 static inline bool vpmu_compat_is_protected(struct kvm_vcpu *vcpu)
 {
@@ -103,13 +103,13 @@ static inline bool vpmu_compat_is_protected(struct kvm_vcpu *vcpu)
 }
 
 /*
- * Is the vCPU loaded for KVM_RUN, and not for another ioctl?  Linux before 6.11 doesn't tell.
- * There the caller tells by @seen: kvm_arch_vcpu_ioctl_run() was called, and the vCPU hasn't
- * been put since by other than a switch of tasks.  Linux 6.11 and later says no also for
- * KVM_RUN with immediate_exit, which enters no guest.
+ * Is the vCPU loaded for KVM_RUN, and not for another ioctl?  Linux before 6.11 has no flag for
+ * that; the answer is @seen: kvm_arch_vcpu_ioctl_run() was called, and since then only task
+ * switches have put the vCPU.  From 6.11 on, the answer is no also for KVM_RUN with immediate_exit,
+ * which enters no guest.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-#define COMPAT_RUN_UNTOLD
+#define COMPAT_NO_RUN_FLAG
 static inline bool vpmu_compat_running(const struct kvm_vcpu *vcpu, bool seen)
 {
 	return seen;
@@ -131,13 +131,13 @@ static inline bool vpmu_compat_has_event_filter(const struct kvm_vcpu *vcpu)
 bool vpmu_compat_event_allowed(struct kvm_vcpu *vcpu, u64 select);
 bool vpmu_compat_fixed_allowed(struct kvm_vcpu *vcpu, unsigned int n);
 
-/* Deliver the guest's PMU interrupt by its local APIC, as KVM_REQ_PMI does it at a VM entry. */
+/* Deliver the guest's PMI by its local APIC, as KVM_REQ_PMI does before a VM entry. */
 void vpmu_compat_deliver_pmi(struct kvm_vcpu *vcpu);
 
 /*
- * Linux before 6.7 looks at KVM_REQ_NMI before KVM_REQ_PMI: an NMI that the
- * latter makes waits for the next round, and lets an interrupt of the guest
- * come first.  Process it; the vCPU is about to be entered.
+ * Linux before 6.7 checks KVM_REQ_NMI before KVM_REQ_PMI.  An NMI that the latter causes would wait
+ * for the next round, and an interrupt of the guest would come first.  Process the NMI; the vCPU is
+ * about to be entered.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
 #define COMPAT_NMI_WAITS
@@ -150,7 +150,7 @@ bool vpmu_compat_file_is_vm(struct file *file);
 /* Prototypes of hooked functions, for static calls to them. */
 void vpmu_compat_proto_init(struct kvm_vcpu *vcpu);
 int vpmu_compat_proto_create(struct kvm_vcpu *vcpu);
-/* The ioctls for CPUID differ in the types of what the pointers point to. */
+/* The ioctls for CPUID differ in the types behind the pointers. */
 int vpmu_compat_proto_cpuid(struct kvm_vcpu *vcpu, void *cpuid, void __user *entries);
 /* The second argument is a bool up to early 6.12, and a mask later. */
 fastpath_t vpmu_compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
@@ -175,10 +175,10 @@ static inline int vpmu_compat_get_cpl(struct kvm_vcpu *vcpu)
 }
 
 /*
- * May the guest use RDPMC where it is?  Hardware checks that before the intercept (APM vol. 2,
- * "Instruction Intercepts"; SDM vol. 3, "Relative Priority of Faults and VM Exits"), the
- * emulator of AMD's CPUs doesn't.  On Intel's, guests change CR4.PCE themselves, and KVM's
- * copy may be old.
+ * May the guest execute RDPMC at its privilege level?  Hardware checks that before the intercept
+ * (APM vol. 2, "Instruction Intercepts"; SDM vol. 3, "Relative Priority of Faults and VM Exits");
+ * KVM's emulator, on AMD's CPUs, doesn't.  On Intel's, guests change CR4.PCE without an exit, and
+ * KVM's copy may be old.
  */
 static inline bool vpmu_compat_may_rdpmc(struct kvm_vcpu *vcpu)
 {
@@ -186,10 +186,7 @@ static inline bool vpmu_compat_may_rdpmc(struct kvm_vcpu *vcpu)
 	       !(vcpu->arch.cr0 & X86_CR0_PE) || !vpmu_compat_get_cpl(vcpu);
 }
 
-/*
- * What an ftrace handler does: the traced function's arguments from 0 on, and
- * going on elsewhere.
- */
+/* For ftrace handlers: the traced function's arguments from 0 on, and where to continue */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 static inline unsigned long vpmu_compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
 {
@@ -213,20 +210,20 @@ static inline void vpmu_compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned
 #endif
 
 /**
- * struct compat_direct - a function whose fentry calls a stub of ours
+ * struct compat_direct - a function whose fentry calls a stub of this module
  * @ip: the function, as vpmu_compat_resolve() found it
- * @stub: the stub, which keeps all registers of the function's arguments
+ * @stub: the stub, which preserves all registers of the function's arguments
  */
 struct compat_direct {
 	unsigned long ip;
 	unsigned long stub;
-	/* private: what ftrace wants for it; unused up to 6.1 */
+	/* private: ftrace's part; unused up to 6.1 */
 	struct ftrace_ops ops;
 };
 
 /*
- * Start and stop it.  After vpmu_compat_direct_disable() the stub isn't entered any
- * more, but tasks may still be in it, until synchronize_rcu_tasks().
+ * Start and stop it.  After vpmu_compat_direct_disable() the stub isn't entered any more, but tasks
+ * may still be inside, until synchronize_rcu_tasks().
  */
 int vpmu_compat_direct_enable(struct compat_direct *direct);
 void vpmu_compat_direct_disable(struct compat_direct *direct);

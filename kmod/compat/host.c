@@ -64,7 +64,7 @@ static int find_intel(void)
 	}
 	local_irq_restore(flags);
 	if ((before ^ after) != BIT_ULL(0)) {
-		pr_err("host perf of this kernel doesn't tell which counters count in guests only\n");
+		pr_err("masks of guest-only counters not found in this kernel's host perf\n");
 		return -ENOENT;
 	}
 	return 0;
@@ -74,7 +74,7 @@ int vpmu_compat_host_init(void)
 {
 	host_events = (struct host_events __percpu *)vpmu_compat_lookup("cpu_hw_events");
 	if (!host_events)
-		pr_info("cpu_hw_events not found: host events won't show when they lend a counter\n");
+		pr_info("cpu_hw_events not found: host events' times won't show lent counters\n");
 	return vpmu_compat_on_intel() ? find_intel() : 0;
 }
 

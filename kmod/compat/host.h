@@ -75,8 +75,8 @@ bool vpmu_compat_host_pair(const struct perf_event *event);
 void vpmu_compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
 
 /*
- * Physical counter @slot of this CPU, which isn't host perf's at the moment, is about to be written:
- * the count of an earlier host event need not be cleared any more.
+ * Physical counter @slot of this CPU, which isn't host perf's at the moment, is about to be
+ * written: the count of an earlier host event need not be cleared any more.
  */
 void vpmu_compat_host_counter_taken(unsigned int slot);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How KVM tells that it completed an instruction or a branch for the guest:
- * by one function that is told the event (the two below are defined), or by
- * one for each.  Also read by assembly.
+ * The functions that KVM calls when it has emulated an instruction or a branch for the guest: one
+ * with the event as an argument (then the constants below are defined), or one for each.  Also
+ * included by assembly.
  */
 #ifndef VPMU_COMPAT_RETIRED_H
 #define VPMU_COMPAT_RETIRED_H

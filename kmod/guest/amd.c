@@ -81,11 +81,10 @@ static int amd_rdpmc(const struct guest_pmu *pmu, u32 index)
 }
 
 /*
- * AMD CPUs ignore writes to reserved bits and to read-only registers (PPR for
- * family 19h, "Core Performance Monitor Counters").  Some keep those of an event
- * select; Linux commit 9b026073db2f, "KVM: x86/svm: Clear reserved bits written
- * to PerfEvtSeln MSRs".  Dropping them keeps every bit that isn't understood
- * away from hardware.  The host and guest bits are not offered.
+ * AMD CPUs ignore writes to reserved bits and to read-only registers (PPR for family 19h, "Core
+ * Performance Monitor Counters").  Some keep reserved bits of an event select; Linux commit
+ * 9b026073db2f, "KVM: x86/svm: Clear reserved bits written to PerfEvtSeln MSRs".  Here they are
+ * dropped, so that no unknown bit reaches hardware.  The host and guest bits are not offered.
  */
 static u64 amd_select_bits(u64 data)
 {

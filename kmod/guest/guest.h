@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The PMU registers that a guest sees: which MSRs exist, what a write keeps,
- * what a counter counts.  Knows nothing of physical counters.
+ * The PMU registers that a guest sees: which MSRs exist, which bits a write keeps, which event a
+ * counter counts.  No physical counters here.
  *
  *  - guest.c  what all register sets have in common;
  *  - amd.c    AMD's legacy counters, core extension and PerfMonV2;
@@ -44,9 +44,9 @@ enum guest_set {
 #define GUEST_EVENT_MERGE	0xf000000ffULL
 
 /*
- * The event of Intel's third fixed counter, which no general one can be told to
- * count: 0300H, as Linux calls it (ref-cycles in arch/x86/events/intel/core.c), and a
- * bit that is reserved in selects of general ones.
+ * The event of Intel's third fixed counter, which no general counter can count: 0300H, as in Linux
+ * (ref-cycles in arch/x86/events/intel/core.c), and a bit that is reserved in general counters'
+ * selects.
  */
 #define GUEST_EVENT_REF_CYCLES	(BIT_ULL(63) | 0x0300)
 
@@ -61,7 +61,7 @@ enum guest_reg_kind {
 	GUEST_REG_NONE,		/* not a register of this set: #GP */
 	GUEST_REG_SELECT,
 	GUEST_REG_COUNTER,
-	GUEST_REG_COUNTER_LOW,	/* a write is of 32 bits, and their sign goes on */
+	GUEST_REG_COUNTER_LOW,	/* a write sign-extends 32 bits */
 	GUEST_REG_FIXED_CONTROL,	/* the selects of all fixed counters */
 	GUEST_REG_STATUS,
 	GUEST_REG_CONTROL,
@@ -76,13 +76,13 @@ struct guest_reg {
 };
 
 /**
- * struct guest_config - what the guest's CPUID says of its PMU
+ * struct guest_config - the PMU that the guest's CPUID enumerates
  * @set: the register set
  * @general: number of general counters
  * @fixed: number of fixed counters (Intel)
  * @version: of architectural performance monitoring (Intel)
  * @full_width: general counters can be written with all their bits (Intel)
- * @tsx: event selects tell what is in transactions (Intel)
+ * @tsx: event selects have IN_TX and IN_TXCP (Intel)
  */
 struct guest_config {
 	enum guest_set set;
@@ -97,16 +97,14 @@ struct guest_pmu;
 
 /**
  * struct guest_ops - a vendor's registers
- * @reset: @pmu's configuration is new: put its registers into their reset state
+ * @reset: put the registers of @pmu, whose configuration is new, into their reset state
  * @decode: which register, if any, is MSR @msr?
  * @by_rdpmc: which counter does RDPMC read with @index in ECX?  Negative: none, #GP
- * @reserved: bits that must not be set in a register, as #GP tells; NULL if the
- *	vendor's CPUs ignore them all
+ * @reserved: bits of a register that #GP if set; NULL if the vendor's CPUs ignore them all
  * @select_bits: the bits of @data that an event select keeps
- * @is_retirement: does counter @i count what the guest's program did (retired instructions,
- *	branches ...) rather than what the CPU does (cycles, cache misses ...)?
- * @class: how the tally touches counter @i, whose select has no INV and no CMASK
- *	above 1
+ * @is_retirement: does counter @i count events at retirement (instructions, branches ...) rather
+ *	than the CPU's work (cycles, cache misses ...)?
+ * @class: how emulation affects counter @i, whose select has no INV and no CMASK above 1
  * @read_only_faults: a write to a read-only register is #GP, and not ignored
  */
 struct guest_ops {
@@ -170,15 +168,15 @@ u64 vpmu_guest_in_use(const struct guest_pmu *pmu);
 /* What fixed counter @n (from 0) counts, with @control in Intel's IA32_FIXED_CTR_CTRL. */
 u64 vpmu_guest_fixed_select(u64 control, unsigned int n);
 
-/* How the tally touches counter @i. */
+/* How emulation affects counter @i */
 enum vpmu_class vpmu_guest_class(const struct guest_pmu *pmu, unsigned int i);
 
-/* In which privilege levels it counts (VPMU_IN_...). */
+/* The privilege levels that it counts in (VPMU_IN_...) */
 unsigned int vpmu_guest_filter(const struct guest_pmu *pmu, unsigned int i);
 
 /*
- * Does counter @i count what the CPU does?  That goes on while KVM works for the
- * guest, in freeze mode "hybrid".
+ * Does counter @i count the CPU's work?  In freeze mode "hybrid" that continues while KVM works for
+ * the guest.
  */
 bool vpmu_guest_speculative(const struct guest_pmu *pmu, unsigned int i);
 
@@ -209,7 +207,7 @@ static inline bool vpmu_guest_counting(const struct guest_pmu *pmu, unsigned int
 	       (pmu->control & vpmu_guest_bit(pmu, i));
 }
 
-/* Does counter @i ask for an interrupt when it overflows? */
+/* Does an overflow of counter @i cause an interrupt? */
 static inline bool vpmu_guest_interrupts(const struct guest_pmu *pmu, unsigned int i)
 {
 	return pmu->select[i] & GUEST_SELECT_INT;

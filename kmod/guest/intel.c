@@ -5,8 +5,8 @@
  * vol. 3, "Architectural Performance Monitoring"; MSR numbers from SDM vol. 4,
  * "Architectural MSRs".
  *
- * Without PEBS, LBRs, topdown metrics, AnyThread, and freezing on PMI: none of them is
- * offered (IA32_PERF_CAPABILITIES, CPUID), so software that asks first doesn't use them.
+ * Without PEBS, LBRs, topdown metrics, AnyThread and freezing on PMI: CPUID and
+ * IA32_PERF_CAPABILITIES enumerate none of them.
  */
 #include "guest.h"
 

@@ -26,8 +26,8 @@ static void notrace hook_ftrace_handler(unsigned long ip, unsigned long parent_i
 }
 
 /*
- * Two for all functions: each takes grace periods to remove.  Functions that
- * are only watched stay free for a livepatch.
+ * Two ops for all functions, as each takes grace periods to remove.  Functions that are only
+ * watched stay free for a livepatch.
  */
 static struct ftrace_ops redirecting = {
 	.func = hook_ftrace_handler,
@@ -38,7 +38,7 @@ static struct ftrace_ops watching = {
 	.func = hook_ftrace_handler,
 };
 
-/* Registering all of them at once failed: name the one that is to blame. */
+/* Registering all of them at once failed: find the symbol that fails alone. */
 static void hook_report_error(int err)
 {
 	static struct ftrace_ops one = {
@@ -160,6 +160,6 @@ void vpmu_hooks_disable(void)
 	unregister_ftrace_function(&watching);
 	ftrace_free_filter(&redirecting);
 	ftrace_free_filter(&watching);
-	/* A task may have been preempted in a stub, or in what it calls. */
+	/* A task may have been preempted in a stub, or in a function called by one. */
 	synchronize_rcu_tasks();
 }

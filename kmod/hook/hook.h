@@ -2,11 +2,10 @@
 /*
  * Redirection of kernel functions by ftrace, as livepatch does it.
  *
- * A redirected function is entered at our handler instead.  The handler
- * reaches the original through a static call to the address behind the
- * function's fentry call: calling the function itself would come back to the
- * handler, and that address has no ENDBR, so that an indirect call would be a
- * control protection fault where kernel IBT is on.
+ * A handler runs instead of a redirected function.  The handler reaches the original by a static
+ * call to the address behind the function's fentry call.  A call of the function itself would end
+ * up in the handler again.  That address has no ENDBR, so that an indirect call would be a control
+ * protection fault where kernel IBT is on.
  */
 #ifndef VPMU_HOOK_H
 #define VPMU_HOOK_H
@@ -16,18 +15,17 @@
 #include "../compat/compat.h"
 
 /**
- * struct hook - one function that we care about
+ * struct hook - a function that is hooked
  * @symbol: its name
  * @intel: its counterpart in kvm_intel, if that has another name
- * @handler: goes in its place, with the same prototype; NULL to only watch
+ * @handler: runs in its place, with the same prototype; NULL to only watch
  * @pre: called before the function runs, with its first two arguments; whether
  *	to redirect this call
  * @stub: for the hottest functions, in place of the two above: what their
  *	fentry calls (stubs.S)
  * @stub_uncounted: the same where VM entries don't count, if that is another one
  * @bind: points the static call for the original to its argument
- * @missing_msg: what doesn't work if the symbol is missing; NULL if we can't
- *	work at all then
+ * @missing_msg: what doesn't work if the symbol is missing; NULL: the module can't work then
  */
 struct hook {
 	const char *symbol;
@@ -39,7 +37,7 @@ struct hook {
 	void (*bind)(void *original);
 	const char *missing_msg;
 
-	/* private: where it is hooked, and that it is */
+	/* private: where it is hooked, and whether */
 	unsigned long ip;
 	struct compat_direct direct;
 	bool direct_enabled;
@@ -60,8 +58,8 @@ struct hook {
 int vpmu_hooks_enable(struct hook *table, unsigned int nr);
 
 /*
- * Unhook them.  No handler is entered any more afterwards, and those that
- * don't sleep have ended.
+ * Unhook them.  No handler is entered any more afterwards, and those that don't sleep have
+ * returned.
  */
 void vpmu_hooks_disable(void);
 
@@ -91,10 +89,10 @@ void vpmu_stub_kvm_pmu_handle_event(void);
 extern struct hook vpmu_hooks[];
 extern const unsigned int vpmu_nr_hooks;
 
-/* Choose names and stubs for this host's CPU; first of all. */
+/* Choose symbols and stubs for this host's CPU; first of all. */
 void vpmu_hooks_choose(void);
 
-/* All hooks are in place: vCPUs that are created from now on may be ours. */
+/* All hooks are in place: vCPUs that are created from now on may get an object. */
 void vpmu_hooks_ready(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What stubs.S knows of struct vpmu_vcpu (vpmu.h): its first members, struct
- * vpmu_hot and struct guest_pmu.  The offsets are checked in table.c.
+ * Offsets for stubs.S of the first members of struct vpmu_vcpu (vpmu.h): struct vpmu_hot and struct
+ * guest_pmu.  table.c checks them.
  */
 #ifndef VPMU_HOT_H
 #define VPMU_HOT_H

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the fentry calls of the functions that each VM exit or each access to a
- * PMU register passes go to, without ftrace's own trampoline: that saves and
- * restores all registers, which costs more than all that is done here.
+ * Stubs for the hottest functions: those that each VM exit or each access to a PMU register passes.
+ * Their fentry calls go to a stub directly, without ftrace's trampoline, which saves and restores
+ * all registers and costs more than all that is done here.
  *
- * A stub is entered with the function's arguments in place.  RET goes on with
- * the function, INSTEAD leaves it for good.  Most of what they do is to find
- * that nothing is to do: vpmu_hot is the vCPU loaded here, if it has running
- * counters.
+ * A stub is entered with the function's arguments in place.  RET continues with the function,
+ * INSTEAD skips the function.  Most of the time a stub finds nothing to do: vpmu_hot is the vCPU
+ * loaded here, if that has running counters.
  */
 #include <linux/linkage.h>
 #include <linux/objtool.h>
@@ -23,16 +22,16 @@ SYM_FUNC_START(\name)
 	ANNOTATE_NOENDBR
 .endm
 
-/* The return into the function is dropped: its caller's is on top now. */
+/* Drop the return address into the function: that of its caller is on top now. */
 .macro INSTEAD
 	addq	$8, %rsp
 	UNWIND_HINT_FUNC
 .endm
 
 /*
- * svm_vcpu_run(vcpu, flags) or vmx_vcpu_run(vcpu, flags): about to enter the guest,
- * interrupts are off.  Where VM entries count, \counted, each has to be tallied; else
- * there is only something to do if HOT_SLOW or HOT_PENDING says so.
+ * svm_vcpu_run(vcpu, flags) or vmx_vcpu_run(vcpu, flags): about to enter the guest, interrupts are
+ * off.  Where VM entries count (\counted), each has to be tallied; elsewhere there is only
+ * something to do if HOT_SLOW or HOT_PENDING isn't 0.
  */
 .macro RUN entry:req counted:req
 	movq	%gs:vpmu_hot(%rip), %rax
@@ -66,11 +65,10 @@ STUB_START vpmu_stub_vcpu_run_uncounted
 SYM_FUNC_END(vpmu_stub_vcpu_run_uncounted)
 
 /*
- * KVM completed an instruction (or found that it was a branch) of the vCPU in
- * %rdi.  The vCPU is loaded, so if it isn't the one that is hot here, then it
- * has no running counters of ours.
+ * KVM emulated an instruction (or found that it was a branch) of the vCPU in %rdi.  The vCPU is
+ * loaded, so if the hot one here is another, this one has no running counters.
  *
- * Note that it owes one: the coming VM entry usually makes up for it.  Where VM entries
+ * Note that one event is pending: the coming VM entry usually makes up for it.  Where VM entries
  * don't count, the physical counters' margin does.
  */
 .macro RETIRED pending:req counted:req
@@ -146,8 +144,8 @@ SYM_FUNC_END(vpmu_stub_branch_retired_uncounted)
 #endif
 
 /*
- * perf_guest_get_msrs(nr, data), on Intel's CPUs at each VM entry.  NULL is the answer that
- * leaves the VMCS alone.
+ * perf_guest_get_msrs(nr, data), on Intel's CPUs at each VM entry.  With NULL, KVM leaves the VMCS
+ * as it is.
  */
 STUB_START vpmu_stub_perf_guest_get_msrs
 	movq	%gs:vpmu_hot(%rip), %rax
@@ -167,9 +165,9 @@ STUB_START vpmu_stub_perf_guest_get_msrs
 SYM_FUNC_END(vpmu_stub_perf_guest_get_msrs)
 
 /*
- * An access to a PMU register of the vCPU in %rdi, loaded here but for a few
- * ioctls: if it is ours and its guest has a PMU, \handler does it, with our
- * object in place of KVM's vCPU.
+ * An access to a PMU register of the vCPU in %rdi, which is loaded here but for a few ioctls.  If
+ * the vCPU has an object and its guest a PMU, \handler runs, with the object in place of KVM's
+ * vCPU.
  */
 .macro ACCESS handler:req
 	movq	%gs:vpmu_cpu(%rip), %rax
@@ -199,8 +197,8 @@ SYM_FUNC_END(vpmu_stub_perf_guest_get_msrs)
 .endm
 
 /*
- * kvm_pmu_handle_event(vcpu): the vCPU is loaded.  KVM's own counters are off, but it
- * may want to clear its requests.
+ * kvm_pmu_handle_event(vcpu): the vCPU is loaded.  KVM's own counters are off, but KVM may clear
+ * its requests.
  */
 STUB_START vpmu_stub_kvm_pmu_handle_event
 	movq	%gs:vpmu_cpu(%rip), %rax

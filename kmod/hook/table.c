@@ -22,7 +22,7 @@
 #include "hook.h"
 #include "hot.h"
 
-/* Declare the way to a hooked function's original. */
+/* A static call to a hooked function's original code */
 #define ORIGINAL(function, prototype)					\
 	DEFINE_STATIC_CALL_NULL(original_##function, prototype);	\
 	static void bind_##function(void *original)			\
@@ -48,7 +48,7 @@ static bool notrace is_ours(void *vcpu, unsigned long second)
 	return vpmu_find(vcpu);
 }
 
-/* A vCPU is ours only if all of its life can be followed. */
+/* Only vCPUs that are created once all hooks are in place get an object. */
 static bool hooks_ready;
 
 void vpmu_hooks_ready(void)
@@ -57,8 +57,8 @@ void vpmu_hooks_ready(void)
 }
 
 /*
- * Creating a vCPU sleeps.  The reference taken here is given back when
- * the vCPU is destroyed, or wasn't created, so the module can't go away under either.
+ * Creating a vCPU sleeps.  The reference taken here is put when the vCPU is destroyed, or wasn't
+ * created, so the module isn't unloaded in between.
  */
 static bool notrace may_attach(void *arg, unsigned long second)
 {
@@ -74,7 +74,7 @@ static bool notrace vm_ends(void *kvm, unsigned long unused)
 	return false;
 }
 
-/* Return: 0, or why the vCPU keeps KVM's PMU. */
+/* Return: 0, or an error: the vCPU keeps KVM's PMU. */
 static int attach_vcpu(struct kvm_vcpu *vcpu)
 {
 	int err;
@@ -94,7 +94,7 @@ static int attach_vcpu(struct kvm_vcpu *vcpu)
 
 /*
  * KVM destroys the PMU of a vCPU (kvm_pmu_destroy()) only if kvm_arch_vcpu_create() succeeded.
- * kvm_pmu_init() comes too early for an object: what fails behind it frees the vCPU.
+ * kvm_pmu_init() comes too early for an object: a failure behind that frees the vCPU.
  */
 ORIGINAL(kvm_arch_vcpu_create, vpmu_compat_proto_create);
 static int vpmu_kvm_arch_vcpu_create(struct kvm_vcpu *vcpu)
@@ -123,7 +123,7 @@ static void vpmu_kvm_pmu_refresh(struct kvm_vcpu *vcpu)
 	vpmu_vcpu_refresh(vpmu_find(vcpu));
 }
 
-/* Is another version of the PMU in its CPUID than userspace has set? */
+/* Does its CPUID have another version of the PMU than userspace has set? */
 static bool notrace has_other_version(void *vcpu, unsigned long second)
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
@@ -197,9 +197,9 @@ fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 }
 
 /*
- * Before each VM entry KVM asks host perf which MSRs to switch there, and writes that to
- * the VMCS, though it is the same nearly always.  stubs.S comes here only after something
- * has changed, for a vCPU with running counters.
+ * Before each VM entry KVM gets the MSRs to switch there from host perf, and writes them to the
+ * VMCS, though they are nearly always the same.  stubs.S calls this only after a change, for a vCPU
+ * with running counters.
  */
 ORIGINAL(perf_guest_get_msrs, vpmu_compat_proto_guest_get_msrs);
 struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data)
@@ -207,7 +207,7 @@ struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data)
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
 	struct perf_guest_switch_msr *msrs;
 
-	/* First, as an NMI may change something meanwhile. */
+	/* First, as an NMI may change the list meanwhile. */
 	WRITE_ONCE(vv->hot.msr_list_valid, true);
 	barrier();
 	msrs = static_call(original_perf_guest_get_msrs)(nr, data);
@@ -216,7 +216,7 @@ struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data)
 	return msrs;
 }
 
-#ifdef COMPAT_RUN_UNTOLD
+#ifdef COMPAT_NO_RUN_FLAG
 /* KVM_RUN, before it loads the vCPU */
 static bool notrace run_begins(void *vcpu, unsigned long second)
 {
@@ -228,7 +228,7 @@ static bool notrace run_begins(void *vcpu, unsigned long second)
 }
 #endif
 
-/* Runs in process context, before KVM looks for what would wake the vCPU. */
+/* Process context, before KVM checks for events that wake the vCPU */
 static bool notrace guest_halts(void *vcpu, unsigned long second)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
@@ -262,22 +262,22 @@ static bool notrace level_changes(void *arg, unsigned long unused)
 }
 
 /*
- * VMLAUNCH and VMRESUME are instructions of the hypervisor, too, but KVM tells of a branch
- * only.  One that fails before this is KVM's to complete.
+ * VMLAUNCH and VMRESUME are instructions of the hypervisor, but KVM reports a branch only.  KVM
+ * emulates one that fails before this function.
  */
 static bool notrace nested_guest_enters(void *vcpu, unsigned long second)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
 
-	/* A bool: "from_vmentry".  It isn't when userspace restores a vCPU. */
+	/* The bool "from_vmentry": false when userspace restores a vCPU */
 	if (vv && vpmu_compat_on_intel() && (u8)second)
 		vpmu_emulated(vv, VPMU_INSTRUCTION);
 	return level_changes(vcpu, second);
 }
 
 /*
- * A hypercall instruction of the other vendor: KVM writes this vendor's over that, takes it for
- * completed (em_hypercall()) and lets the guest execute it again.
+ * A hypercall instruction of the other vendor: KVM overwrites it with this vendor's, reports an
+ * emulated instruction (em_hypercall()), and lets the guest execute the new one.
  */
 static bool notrace counters_run(void *ctxt, unsigned long unused)
 {
@@ -296,7 +296,7 @@ static int vpmu_emulator_fix_hypercall(struct x86_emulate_ctxt *ctxt)
 }
 
 #ifdef COMPAT_SVM_INT1
-/* KVM completes INT1, an instruction and a branch, and tells of neither. */
+/* KVM emulates INT1, an instruction and a branch, and reports neither. */
 static bool notrace guest_int1(void *vcpu, unsigned long unused)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_hot);
@@ -310,8 +310,8 @@ static bool notrace guest_int1(void *vcpu, unsigned long unused)
 #endif
 
 /*
- * A throttled event, say, is stopped without PERF_EF_UPDATE: its count so far
- * stays in the counter, where perf expects it later.  This may be in an NMI.
+ * Without PERF_EF_UPDATE (a throttled event, say) the event's count so far stays in the counter,
+ * where perf expects it later.  This may be in an NMI.
  */
 static bool notrace host_stops_event(void *arg, unsigned long flags)
 {
@@ -378,7 +378,7 @@ struct hook vpmu_hooks[] = {
 	STUB(kvm_pmu_set_msr),
 	STUB(kvm_pmu_rdpmc),
 	STUB(kvm_pmu_handle_event),
-#ifdef COMPAT_RUN_UNTOLD
+#ifdef COMPAT_NO_RUN_FLAG
 	{
 		.symbol = "kvm_arch_vcpu_ioctl_run",
 		.pre = run_begins,

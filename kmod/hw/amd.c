@@ -20,7 +20,7 @@ module_param(vmrun_counts, bool, 0444);
 MODULE_PARM_DESC(vmrun_counts,
 		 "VMRUN counts as a retired instruction and branch of the guest, as AMD CPUs do (default: Y)");
 
-/* APM vol. 2, "Performance Counter MSRs": of the core extension; guests know no more. */
+/* APM vol. 2, "Performance Counter MSRs": of the core extension; guests have no more. */
 #define NR_CORE		6U
 
 static u32 select_base, counter_base;
@@ -28,9 +28,9 @@ static unsigned int stride;
 static u64 global_mask;		/* 0 without PerfMonV2 */
 
 /*
- * Family 15h: Linux arch/x86/events/amd/core.c, amd_get_event_constraints_f15h(); instructions,
- * micro-operations, branches and cycles go everywhere.  Later: an event that takes two counters,
- * and what its second one has.
+ * Family 15h: amd_get_event_constraints_f15h() of Linux arch/x86/events/amd/core.c; all counters
+ * count instructions, micro-operations, branches and cycles.  Family 17h and later: Merge and
+ * PMCx003, the two events of a pair of counters.
  */
 static bool amd_pinned(u64 select)
 {
@@ -66,8 +66,8 @@ static void amd_start(unsigned int i, u64 select, bool in_host)
 }
 
 /*
- * Host perf sets all bits of global control when it has changed something on a
- * CPU.  Where it never had an event they are still clear.
+ * Host perf sets all bits of global control with each change on a CPU.  Where host perf never had
+ * an event they are still clear.
  */
 static void amd_prepare(void)
 {
@@ -101,7 +101,7 @@ static void amd_borrow(unsigned int i, struct hw_saved *saved)
 	saved->select = vpmu_hw_rdmsr(select_base + i * stride);
 	vpmu_hw_wrmsr(select_base + i * stride, 0);
 	saved->value = amd_read(i);
-	/* NMIs are held: its own is still to come, and must find it. */
+	/* NMIs are held: that of this overflow is still to come, and must find the status bit. */
 	saved->overflowed = global_mask &&
 			    (vpmu_hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) & BIT_ULL(i));
 }
@@ -116,12 +116,11 @@ static void amd_give_back(unsigned int i, const struct hw_saved *saved)
 }
 
 /*
- * With the global interrupt flag clear NMIs stay pending (APM vol. 2, "Global
- * Interrupt Flag, STGI and CLGI Instructions").  KVM clears it too before
- * VMRUN, and sets it after #VMEXIT.
+ * With the global interrupt flag clear, NMIs stay pending (APM vol. 2, "Global Interrupt Flag, STGI
+ * and CLGI Instructions").  KVM clears the flag too before VMRUN, and sets it after #VMEXIT.
  *
- * Both instructions are #UD without EFER.SVME.  KVM clears that bit on all CPUs when the host
- * shuts down, before it stops them; VMRUN faults then, too.
+ * Both instructions are #UD without EFER.SVME.  When the host shuts down, KVM clears that bit on
+ * all CPUs before they are stopped; VMRUN faults then, too.
  */
 static bool amd_hold_nmis(u64 quiet)
 {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The physical counters of the CPU this runs on.  The only place that reads
- * or writes PMU MSRs.  Knows nothing of guests.
+ * The physical counters of the current CPU.  Only this folder reads or writes PMU MSRs, and it has
+ * no idea of guests.
  *
- * Everything here is safe in NMI context.  Callers make sure that they stay on
- * their CPU.
+ * Everything here is safe in NMI context.  Callers can't migrate to another CPU meanwhile.
  */
 #ifndef VPMU_HW_H
 #define VPMU_HW_H
 
 #include "../types.h"
 
-/* What host perf had on a counter that a guest borrows. */
+/* Host perf's state of a counter that a guest borrows */
 struct hw_saved {
 	u64 select;
 	u64 value;
@@ -25,39 +24,38 @@ struct hw_saved {
  * @name: for messages
  * @nr: number of counters; general ones come first, then fixed ones
  * @general: number of general counters
- * @masks_interrupt: delivering a counter's interrupt masks the local APIC's entry
+ * @masks_interrupt: the local APIC masks its LVT entry when it delivers a counter's interrupt
  * @entry_counts: a VM entry counts as one retired instruction and one retired
  *	branch in guest context
  * @tsc_unscaled: TSC scaling ratio of a guest whose TSC is as fast as the host's
- * @fits: can counter @i count what @select says?  NULL if all can count everything
- * @pinned: is what @select says countable on certain general counters only?  Then it
- *	belongs on the one that the guest has chosen, by the same rules as host perf
- * @in_use: does somebody else (host perf) run counter @i?
+ * @fits: can counter @i count the event of @select?  NULL if all can count everything
+ * @pinned: can only certain general counters count the event of @select?  Then it belongs on the
+ *	one that the guest's perf chose, by the same constraints as host perf
+ * @in_use: is counter @i enabled by host perf?
  * @read: read counter @i (48 bits)
  * @write: change the value of counter @i, which may be running
- * @prepare: counters of this CPU are going to be started
- * @start: count what the guest's event select @select says, in guest mode and,
- *	if @in_host, in host mode too
+ * @prepare: before counters of this CPU are started
+ * @start: count the event of @select, in guest mode and, if @in_host, in host mode too
  * @halt: stop counter @i; it keeps its value
- * @overflowed: mask of the counters that may have overflowed; of all where the CPU
- *	doesn't tell
- * @ack: forget the overflow of the counters in @mask
- * @borrow: stop counter @i and remember what was on it
- * @give_back: stop counter @i and let what was on it go on
- * @reassert: host perf has changed something: let what is shared with it say
- *	again that the counters in @mask run; NULL if nothing is
- * @nmi_ended: all handlers of an NMI are through; NULL if nobody has to know
- * @hold_nmis: no NMI that host perf would look at counters for from here on, until
- *	@release_nmis or the VM exit; false if one is on its way, or if NMIs can't be held.
- *	@quiet: mask of the counters that overflow without an NMI
- * @hold_again: an NMI came all the same, for another reason, and its handlers are
- *	through: hold them as before; NULL where none can come
+ * @overflowed: mask of the counters that may have overflowed; of all counters where the CPU has no
+ *	status register
+ * @ack: clear the overflow status of the counters in @mask
+ * @borrow: stop counter @i and save host perf's state
+ * @give_back: stop counter @i and restore host perf's state
+ * @reassert: host perf may have written registers that are shared: enable the counters in @mask
+ *	there again; NULL if no register is shared
+ * @nmi_ended: all handlers of an NMI have run; NULL if that doesn't matter
+ * @hold_nmis: no NMI by which host perf's handler would read counters, until @release_nmis or the
+ *	VM exit; false if one is on its way, or if NMIs can't be held.  @quiet: mask of the
+ *	counters that overflow without an NMI
+ * @hold_again: an NMI came all the same, for another reason, and its handlers have run: hold NMIs
+ *	as before; NULL where none can come
  * @release_nmis: the opposite
- * @returned: the counters in @mask are host perf's again: let them count in host mode
- *	if they did before; NULL where nothing else decides on that
+ * @returned: the counters in @mask are host perf's again: let them count in host mode if they did
+ *	before; NULL where only the event select decides that
  * @release_before_entry: a VM entry needs that
- * @pause: no counter of this CPU counts until @resume, where the CPU has a
- *	switch for all of them; returns what @resume wants
+ * @pause: no counter of this CPU counts until @resume, where the CPU has a global control; returns
+ *	@resume's argument
  */
 struct hw_ops {
 	const char *name;
@@ -89,24 +87,24 @@ struct hw_ops {
 	void (*resume)(u64 paused);
 };
 
-/* The ops of this machine; NULL and a message if it has none that we know. */
+/* The ops of this machine; NULL and a message if its PMU isn't supported */
 const struct hw_ops *vpmu_hw_probe(void);
 const struct hw_ops *vpmu_hw_amd_probe(void);
 const struct hw_ops *vpmu_hw_intel_probe(void);
 
 /*
- * Host perf's number of a counter (struct hw_perf_event.idx): fixed counters have those from
- * HW_FIXED_INDEX on, as in INTEL_PMC_IDX_FIXED of asm/perf_event.h.
+ * Host perf's number of a counter (struct hw_perf_event.idx): fixed counters start at
+ * HW_FIXED_INDEX, which is INTEL_PMC_IDX_FIXED of asm/perf_event.h.
  */
 #define HW_FIXED_INDEX	32
 
-/* Counter @i has which? */
+/* Host perf's number of counter @i */
 static inline unsigned int vpmu_hw_index(const struct hw_ops *hw, unsigned int i)
 {
 	return i < hw->general ? i : HW_FIXED_INDEX + i - hw->general;
 }
 
-/* Which counter has @index?  One that @hw doesn't have (hw->nr) if none of ours. */
+/* The counter with host perf's number @index; hw->nr if @hw has none */
 static inline unsigned int vpmu_hw_slot(const struct hw_ops *hw, unsigned int index)
 {
 	if (index < HW_FIXED_INDEX)
@@ -115,7 +113,7 @@ static inline unsigned int vpmu_hw_slot(const struct hw_ops *hw, unsigned int in
 	return index < hw->nr - hw->general ? hw->general + index : hw->nr;
 }
 
-/* MSR accesses by this module on all CPUs since it was loaded. */
+/* MSR accesses by this module on all CPUs since the module was loaded */
 struct hw_accesses {
 	u64 rdmsr;
 	u64 wrmsr;

@@ -4,9 +4,9 @@
  * Monitoring" and "VM-Entry Controls", "VM-Exit Controls" (load IA32_PERF_GLOBAL_CTRL);
  * Linux arch/x86/events/intel/core.c for how host perf uses the same registers.
  *
- * Event selects know no guest mode.  A counter that is to count there only has its bit in
- * global control set in guest mode only: the CPU switches that register at VM entry and
- * exit, between what host perf tells KVM (vpmu_compat_only_in_guest()).
+ * Event selects have no bit for guest mode.  A counter that counts in guest mode only has its bit
+ * in global control set there only.  The CPU switches that register at VM entry and exit, between
+ * two values that host perf passes to KVM (vpmu_compat_only_in_guest()).
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -29,7 +29,7 @@
 /* IA32_PERF_GLOBAL_STATUS: OvfBuf, records in the debug store save area wait for perf. */
 #define STATUS_BUFFER		BIT_ULL(62)
 
-/* RDPMC: this bit tells a fixed counter from a general one. */
+/* RDPMC: a fixed counter */
 #define RDPMC_FIXED		BIT(30)
 
 /* IA32_PERF_CAPABILITIES: general counters can be written with all their bits. */
@@ -40,7 +40,7 @@
 
 #define EVENT			(ARCH_PERFMON_EVENTSEL_EVENT | ARCH_PERFMON_EVENTSEL_UMASK | \
 				 FIXED_ONLY)
-/* With these a counter counts cycles, edges or transactions, which fixed ones can't do. */
+/* With these a counter counts cycles, edges or transactions, which fixed counters can't. */
 #define MODIFIERS		(ARCH_PERFMON_EVENTSEL_CMASK | ARCH_PERFMON_EVENTSEL_INV | \
 				 ARCH_PERFMON_EVENTSEL_EDGE | HSW_IN_TX | HSW_IN_TX_CHECKPOINTED)
 
@@ -49,16 +49,16 @@ static const u64 fixed_events[] = { 0xc0, 0x3c, FIXED_ONLY | 0x0300 };
 
 #define MAX_GENERAL		(VPMU_MAX_COUNTERS - (unsigned int)ARRAY_SIZE(fixed_events))
 
-/* What guests' counters on fixed ones of this CPU want there */
+/* The fields of IA32_FIXED_CTR_CTRL for guests' counters on fixed ones of this CPU */
 static DEFINE_PER_CPU(u64 [ARRAY_SIZE(fixed_events)], fixed_fields);
 
 /*
- * Host perf's handler of an NMI may change IA32_FIXED_CTR_CTRL between our read and our write of
- * that register, to stop an event that comes too often, say.
+ * Host perf's NMI handler may change IA32_FIXED_CTR_CTRL between this module's read and write of
+ * that register, to throttle an event, say.
  *
- * @changing: we are in between
- * @changed: an NMI came there
- * @now: what its handlers left
+ * @changing: between read and write
+ * @changed: an NMI came in between
+ * @now: the register behind its handlers
  */
 static DEFINE_PER_CPU(struct {
 	bool changing;
@@ -66,7 +66,7 @@ static DEFINE_PER_CPU(struct {
 	u64 now;
 }, fixed_control);
 
-/* What global control is to be after intel_hold_nmis(), which has set it to 0; else 0 */
+/* Global control to be restored after intel_hold_nmis(), which has set it to 0; else 0 */
 static DEFINE_PER_CPU(u64, held_control);
 
 static struct hw_ops intel_ops;
@@ -76,7 +76,7 @@ static bool is_fixed(unsigned int i)
 	return i >= intel_ops.general;
 }
 
-/* Fixed counter @i's number among these */
+/* Fixed counter @i's number among the fixed ones */
 static unsigned int nth(unsigned int i)
 {
 	return i - intel_ops.general;
@@ -108,7 +108,7 @@ static bool intel_fits(unsigned int i, u64 select)
 
 /*
  * Each model has events that only some general counters can count (the tables of constraints in
- * Linux arch/x86/events/intel/core.c); on others their count is wrong or 0.  All of them
+ * Linux arch/x86/events/intel/core.c); on others their count is wrong or 0.  All general counters
  * can count architectural events (SDM vol. 3, "Pre-defined Architectural Performance Events").
  */
 static bool intel_pinned(u64 select)
@@ -130,13 +130,13 @@ static bool intel_pinned(u64 select)
 	return true;
 }
 
-/* What a fixed counter has in the register that they share */
+/* A fixed counter's field of the register that they share */
 static u64 fixed_field(unsigned int i)
 {
 	return vpmu_hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) >> nth(i) * FIXED_BITS & FIXED_FIELD;
 }
 
-/* Write @wanted to the bits of @mask, and nothing old to the others. */
+/* Write @wanted to the bits of @mask, and no stale value to the others. */
 static void change_fixed_control(u64 mask, u64 wanted)
 {
 	u64 control;
@@ -155,7 +155,7 @@ static void change_fixed_control(u64 mask, u64 wanted)
 		barrier();
 		if (likely(!__this_cpu_read(fixed_control.changed)))
 			break;
-		/* First, as another one may come. */
+		/* First, as another NMI may come. */
 		__this_cpu_write(fixed_control.changed, false);
 		barrier();
 		control = __this_cpu_read(fixed_control.now);
@@ -191,7 +191,7 @@ static u64 field_for(u64 select)
 
 static bool intel_in_use(unsigned int i)
 {
-	/* Host perf writes the register that they share only when it has all of its events. */
+	/* Host perf writes the shared register only once all of its events are scheduled. */
 	if (is_fixed(i))
 		return vpmu_compat_host_has(vpmu_hw_index(&intel_ops, i)) ||
 		       (fixed_field(i) & (FIXED_OS | FIXED_USR));
@@ -208,19 +208,19 @@ static void intel_write(unsigned int i, u64 value)
 	vpmu_hw_wrmsr(is_fixed(i) ? MSR_CORE_PERF_FIXED_CTR0 + nth(i) : MSR_IA32_PMC0 + i, value);
 }
 
-/* Nothing: intel_start() looks at global control anyway. */
+/* Nothing: intel_start() reads global control anyway. */
 static void intel_prepare(void)
 {
 }
 
-/* In which modes the CPU counts on @i, as soon as it is told to count at all */
+/* The modes in which counter @i counts once it is enabled */
 static void set_modes(unsigned int i, bool in_host, bool in_guest)
 {
 	unsigned int index = vpmu_hw_index(&intel_ops, i);
 	u64 held = __this_cpu_read(held_control);
 	u64 control = held ?: vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL), wanted;
 
-	/* One instruction each, as an NMI may come that changes others of them. */
+	/* One instruction each, as an NMI may change other bits. */
 	if (in_host)
 		__clear_bit(index, vpmu_compat_only_in_guest());
 	else
@@ -230,7 +230,7 @@ static void set_modes(unsigned int i, bool in_host, bool in_guest)
 	else
 		__set_bit(index, vpmu_compat_only_in_host());
 
-	/* This is host mode; at the VM entry KVM looks at the masks. */
+	/* This is host mode; for the VM entry KVM reads the masks. */
 	wanted = in_host ? control | bit_of(i) : control & ~bit_of(i);
 	if (held)
 		__this_cpu_write(held_control, wanted);
@@ -286,7 +286,7 @@ static void intel_borrow(unsigned int i, struct hw_saved *saved)
 	saved->select = is_fixed(i) ? fixed_field(i) : vpmu_hw_rdmsr(MSR_P6_EVNTSEL0 + i);
 	stop_counter(i);
 	saved->value = intel_read(i);
-	/* Its interrupt may be waiting for us to be through, and must find it. */
+	/* Its interrupt may be pending, and must find the status bit. */
 	saved->overflowed = vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & bit_of(i);
 	saved->only_in_guest = test_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_guest());
 	saved->only_in_host = test_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_host());
@@ -306,8 +306,8 @@ static void intel_give_back(unsigned int i, const struct hw_saved *saved)
 }
 
 /*
- * Host perf writes the register that fixed counters share from a copy of its own, which
- * doesn't have ours.
+ * Host perf writes the register that fixed counters share from a copy of its own, without guests'
+ * fields.
  */
 static void intel_reassert(unsigned long mask)
 {
@@ -340,8 +340,8 @@ static void intel_resume(u64 paused)
 }
 
 /*
- * Nothing holds NMIs here.  But with all counters stopped none of them overflows, and if none
- * has, then host perf's handler touches no counter, whatever else an NMI is for.
+ * NMIs can't be held here.  But with all counters stopped none overflows, and if none has, host
+ * perf's handler touches no counter, whatever the NMI was for.
  */
 static bool intel_hold_nmis(u64 quiet)
 {
@@ -363,8 +363,8 @@ static void intel_hold_again(void)
 }
 
 /*
- * An NMI between host perf's answer to KVM and the VM entry gives counters back, but what was
- * answered still says that they don't count in host mode, and the VM exit loads that.
+ * An NMI between intel_guest_get_msrs() and the VM entry gives counters back, but the VM exit still
+ * loads the global control of before, with which they don't count in host mode.
  */
 static void intel_returned(u64 mask)
 {
@@ -435,8 +435,8 @@ const struct hw_ops *vpmu_hw_intel_probe(void)
 	if (boot_cpu_has(X86_FEATURE_PDCM))
 		capabilities = vpmu_compat_rdmsr(MSR_IA32_PERF_CAPABILITIES);
 	/*
-	 * Without fixed counters there is no global control either.  Guests' counters have any
-	 * value; what can't be written is of no use.
+	 * Without fixed counters there is no global control either.  Without full-width writes a
+	 * counter can't be given any value of a guest's.
 	 */
 	if (!counters.fixed || counters.bits != VPMU_COUNTER_BITS ||
 	    !(capabilities & CAP_FULL_WIDTH)) {

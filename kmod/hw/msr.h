@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Accesses to the PMU of this CPU, counted. */
+/* Accesses to this CPU's PMU; each is counted. */
 #ifndef VPMU_HW_MSR_H
 #define VPMU_HW_MSR_H
 
@@ -28,7 +28,7 @@ static inline u64 vpmu_hw_rdpmc(u32 index)
 	u32 low, high;
 
 	this_cpu_inc(vpmu_hw_counts.rdpmc);
-	/* The kernel's own can be a hypervisor's, and then there is no virtualization for us. */
+	/* The kernel's own may be a paravirtual one. */
 	asm volatile("rdpmc" : "=a" (low), "=d" (high) : "c" (index));
 	return ((u64)high << 32 | low) & VPMU_COUNTER_MASK;
 }
