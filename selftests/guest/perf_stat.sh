@@ -7,18 +7,18 @@
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/count.sh"
 
-chores=$PROGRAMS/chores exact=$PROGRAMS/exact
+loops=$PROGRAMS/os_loops exact=$PROGRAMS/exact
 
 # What happens to a program isn't the program's.
-exactly "page fault" 256 5 2 -- "$chores" fault
-exactly "signal" 256 7 4 -- "$chores" signal
-exactly "fork, with the child" 16 13 6 -- "$chores" fork
-exactly "fork, without the child (-i)" 16 8 4 -i -- "$chores" fork
-exactly "two processes that hand over the CPU" 64 8 4 -- "$chores" yield
+exactly "page fault" 256 5 2 -- "$loops" fault
+exactly "signal" 256 7 4 -- "$loops" signal
+exactly "fork, with the child" 16 13 6 -- "$loops" fork
+exactly "fork, without the child (-i)" 16 8 4 -i -- "$loops" fork
+exactly "two processes that hand over the CPU" 64 8 4 -- "$loops" yield
 
 # Each of its generations executes the same.
 exec_of() {
-	perf_stat -- "$chores" exec "$1"
+	perf_stat -- "$loops" exec "$1"
 }
 exec_of 00000004
 i4=$i b4=$b
@@ -56,7 +56,7 @@ is "-I: branches:u, their sum" $((b - b0)) $((0x04000000))
 
 # attached KIND COUNT OPTION...: to a program that runs and waits, and is let go then
 attached() {
-	"$chores" "$1" "$2" <"$fifo" &
+	"$loops" "$1" "$2" <"$fifo" &
 	pid=$!
 	shift 2
 	# Threads are all there, and wait in read(0, ...), when perf comes.

@@ -35,8 +35,8 @@ exactly() {
 
 exactly "task: loop" 1000000 3 1 "$PROGRAMS/exact" loop
 exactly "task: cpuid" 1000 4 1 "$PROGRAMS/exact" cpuid
-exactly "task -i: fork" 16 13 6 -i "$PROGRAMS/chores" fork
-exactly "task: fork" 16 8 4 "$PROGRAMS/chores" fork
+exactly "task -i: fork" 16 13 6 -i "$PROGRAMS/os_loops" fork
+exactly "task: fork" 16 8 4 "$PROGRAMS/os_loops" fork
 
 # By RDPMC, for 10 s, a longer function each time; the first read is the start, and the second has lazy
 # binding in it. The rest differ by what printf() takes for more or fewer digits.

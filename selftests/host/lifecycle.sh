@@ -38,7 +38,7 @@ guests() {
 }
 
 on_and_off() {
-	passes "CPUs that come and go" 17 --smp 2 -- env PROGRAMS="$PROGRAMS" "$guest/on_and_off.sh"
+	passes "CPUs that come and go" 17 --smp 2 -- env PROGRAMS="$PROGRAMS" "$guest/cpu_hotplug.sh"
 	agree "CPUs that come and go"
 }
 

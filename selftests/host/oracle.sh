@@ -38,7 +38,7 @@ alone() {
 storm() {
 	local i b
 	start
-	"$PROGRAMS/storm" 1000 &
+	"$PROGRAMS/timer_storm" 1000 &
 	read -r i b <<<"$(whole)"
 	kill $!
 	is "in a storm of interrupts: instructions" "$i" $(($(msr "$instructions") - before_i))

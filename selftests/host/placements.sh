@@ -30,7 +30,7 @@ for id in 1 2 3; do
 	perf stat -x, -o /tmp/o$id -e instructions:u,branches:u -- \
 		"$PROGRAMS/exact" loop "$(printf %08x $((id * 30000000)))" &
 	perf stat -x, -o /tmp/n$id -e instructions:u,branches:u -- "$PROGRAMS/exact" loop 00000000 &
-	"$PROGRAMS/clocked" $id 300000000 &
+	"$PROGRAMS/tsc_loop" $id 300000000 &
 done
 wait
 for id in 1 2 3; do

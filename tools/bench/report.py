@@ -380,7 +380,7 @@ def main():
     for kernel in stock:
         doc += ["Linux %s:" % kernel, ""] + overhead_table(results[kernel]) + [""]
     doc += ["## Accuracy", "",
-            "`perf stat` of programs (`selftests/programs/works.c`) in the same guest: by how much instructions and branches are off, user",
+            "`perf stat` of programs (`selftests/programs/workloads.c`) in the same guest: by how much instructions and branches are off, user",
             "and kernel mode together, against the emulator's reference of the same run. The mediated vPMU lets the guest have its",
             "registers, and the emulator sees them no more than KVM does: its column is user mode only, against kvm_vpmu's count, and",
             "good to some hundreds only, as a program needn't execute exactly the same in two guests.", ""]

@@ -4,7 +4,7 @@
  * each with its own counters, and a VM that is interrupted by its counter's
  * overflows.  TAP.
  *
- *	moving [CYCLES]
+ *	cpu_hotplug [CYCLES]
  *
  * It takes more cycles if one of them wasn't on both CPUs yet.
  */

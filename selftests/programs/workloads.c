@@ -2,9 +2,9 @@
 /*
  * Things that programs do, to be counted and sampled.
  *
- *	works NAME		do that
- *	works NAME TIMES	so often, and print the nanoseconds that it took
- *	works			list the names
+ *	workloads NAME		do that
+ *	workloads NAME TIMES	so often, and print the nanoseconds that it took
+ *	workloads		list the names
  *
  * What the first form executes in user mode depends on nothing but the name.
  */
@@ -331,7 +331,7 @@ static void files(void)
 static const struct work {
 	const char *name;
 	void (*run)(void);
-} works[] = {
+} workloads[] = {
 	{ "mix", mix }, { "divide", divide }, { "sieve", sieve }, { "sort", sort }, { "calls", calls },
 	{ "branches", branches }, { "matrix", matrix }, { "functions", functions },
 	{ "mandelbrot", mandelbrot }, { "stream", stream }, { "chase", chase }, { "copy", copy },
@@ -340,7 +340,7 @@ static const struct work {
 	{ "pipes", pipes }, { "files", files },
 };
 
-#define NR_WORKS	(sizeof(works) / sizeof(*works))
+#define NR_WORKLOADS	(sizeof(workloads) / sizeof(*workloads))
 
 static int64_t now(void)
 {
@@ -356,20 +356,20 @@ int main(int argc, char **argv)
 	int times;
 
 	if (argc < 2) {
-		for (unsigned int i = 0; i < NR_WORKS; i++)
-			puts(works[i].name);
+		for (unsigned int i = 0; i < NR_WORKLOADS; i++)
+			puts(workloads[i].name);
 		return 0;
 	}
-	for (unsigned int i = 0; i < NR_WORKS; i++) {
-		if (strcmp(argv[1], works[i].name))
+	for (unsigned int i = 0; i < NR_WORKLOADS; i++) {
+		if (strcmp(argv[1], workloads[i].name))
 			continue;
 		if (argc == 2) {
-			works[i].run();
+			workloads[i].run();
 			return 0;
 		}
 		start = now();
 		for (times = atoi(argv[2]); times > 0; times--)
-			works[i].run();
+			workloads[i].run();
 		printf("%ld\n", now() - start);
 		return 0;
 	}

@@ -2,7 +2,7 @@
 /*
  * Works for a while, in a guest, and tells how far the TSC went meanwhile:
  *
- *	clocked ID ROUNDS
+ *	tsc_loop ID ROUNDS
  *
  * prints "ID TICKS". CPUID with a leaf of its own (and ID, and 0 or 1) before
  * and after lets the host see when that was: the last one of each counts.

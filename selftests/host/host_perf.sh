@@ -4,9 +4,9 @@
 # On an emulated host with x-pmu-oracle=on and its NMI watchdog: perf of the host beside guests that
 # count, both against the truth. Needs BUILD and PROGRAMS.
 #
-#	beside.sh [program [icount]]
+#	host_perf.sh [program [icount]]
 #
-# "program": only what selftests/kvm/beside.c tests, which on a host of several CPUs is more; "icount":
+# "program": only what selftests/kvm/host_perf.c tests, which on a host of several CPUs is more; "icount":
 # with deterministic time.
 
 cd "$(dirname "$0")" || exit
@@ -16,7 +16,7 @@ dir=$(mktemp -d)
 
 modprobe msr
 is "the NMI watchdog is on" "$(cat /proc/sys/kernel/nmi_watchdog)" 1
-relay "$BUILD/kvm/beside" "${@:2}"
+relay "$BUILD/kvm/host_perf" "${@:2}"
 [ "${1:-}" != program ] || finish
 
 # ---- the host's own perf, beside a stock guest under its perf

@@ -3,7 +3,7 @@
  * What an operating system does for a program, with user-mode instructions and
  * branches that are known exactly, as in exact.c.
  *
- *	chores KIND COUNT
+ *	os_loops KIND COUNT
  *
  * COUNT is 8 hexadecimal digits. Per count:
  *

@@ -51,7 +51,7 @@ done
 
 # The host counts for as long as the guests do, and the same beside the oracle.
 mkfifo "$dir/until"
-"$BUILD/kvm/beside" watch <"$dir/until" >"$dir/watch" &
+"$BUILD/kvm/host_perf" watch <"$dir/until" >"$dir/watch" &
 watch=$!
 exec 5>"$dir/until"
 perf stat -a -x, -o "$dir/stat" -e instructions:u,branches:u -- sleep "$seconds" &

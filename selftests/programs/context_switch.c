@@ -2,7 +2,7 @@
 /*
  * In a guest: two processes that take turns, each of which counts itself.
  *
- *	switcher TURNS EVENTS
+ *	context_switch TURNS EVENTS
  *
  * Each has EVENTS events of its own, so that the kernel has to take those of the one off and
  * put those of the other on at each turn.
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 	cpu_set_t first;
 
 	if (argc != 3)
-		errx(1, "usage: switcher TURNS EVENTS");
+		errx(1, "usage: context_switch TURNS EVENTS");
 	turns = atoi(argv[1]);
 	events = atoi(argv[2]);
 	if (events > sizeof(configs) / sizeof(*configs))

@@ -2,7 +2,7 @@
 /*
  * A storm of timer interrupts, each of which makes a guest on this CPU exit:
  *
- *	storm MICROSECONDS
+ *	timer_storm MICROSECONDS
  *
  * until it is killed.
  */
