@@ -42,39 +42,9 @@ struct pmu {
 };
 
 /* All 0 if there is none */
-static inline struct kvm_cpuid_entry2 cpuid_of(const struct vm *vm, uint32_t leaf)
-{
-	struct kvm_cpuid2 *cpuid = calloc(1, sizeof(*cpuid) + 256 * sizeof(cpuid->entries[0]));
-	struct kvm_cpuid_entry2 found = { };
+struct kvm_cpuid_entry2 cpuid_of(const struct vm *vm, uint32_t leaf);
 
-	cpuid->nent = 256;
-	IOCTL(vm->vcpu, KVM_GET_CPUID2, cpuid);
-	for (unsigned int i = 0; i < cpuid->nent; i++) {
-		if (cpuid->entries[i].function == leaf) {
-			found = cpuid->entries[i];
-			break;
-		}
-	}
-	free(cpuid);
-	return found;
-}
-
-static inline struct pmu pmu_of(const struct vm *vm)
-{
-	struct pmu pmu = { NR_LEGACY, 0, false, LEGACY_SELECT0, LEGACY_COUNTER0, 1 };
-	struct kvm_cpuid_entry2 leaf;
-
-	if (on_intel()) {
-		/* SDM vol. 2, "CPUID", leaf 0AH */
-		leaf = cpuid_of(vm, 0xa);
-		return (struct pmu){ leaf.eax >> 8 & 0xff, leaf.edx & 0x1f, true, INTEL_SELECT0,
-				     INTEL_COUNTER0, 1 };
-	}
-	if (cpuid_of(vm, 0x80000001).ecx & 1 << 23)
-		pmu = (struct pmu){ NR_CORE, 0, false, CORE_SELECT0, CORE_COUNTER0, 2 };
-	pmu.v2 = cpuid_of(vm, 0x80000022).eax & 1;
-	return pmu;
-}
+struct pmu pmu_of(const struct vm *vm);
 
 /* All counters, with fixed ones */
 static inline unsigned int nr_counters(struct pmu pmu)
@@ -99,13 +69,6 @@ static inline uint64_t counter_bits(struct pmu pmu)
 }
 
 /* General counters are on at reset, fixed ones aren't: SDM vol. 3, "Processor State After Reset". */
-static inline struct pmu enabled_pmu(struct vm *vm)
-{
-	struct pmu pmu = pmu_of(vm);
-
-	if (pmu.fixed)
-		set_msr(vm, GLOBAL_CONTROL, counter_bits(pmu));
-	return pmu;
-}
+struct pmu enabled_pmu(struct vm *vm);
 
 #endif
