@@ -71,8 +71,7 @@ static inline struct vm make_vm(bool pmu)
 	return make_vm_with(pmu ? 0 : VM_NO_PMU, MEMORY);
 }
 
-void load_code(struct vm *vm, const char *start, const char *end,
-	struct kvm_regs regs);
+void load_code(struct vm *vm, const char *start, const char *end, struct kvm_regs regs);
 
 void run_until(struct vm *vm, uint32_t reason);
 
