@@ -118,7 +118,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 }
 
 static const struct argp_option option_list[] = {
-	{ "freeze", 'f', "MODE", 0, "when counters stand still: hybrid, guest or vcpu", 0 },
+	{ "freeze", 'f', "MODE", 0, "when counters are frozen: hybrid, guest or vcpu", 0 },
 	{ "tsc", 't', "MODE", 0, "what the guest's TSC is: wall or vcpu", 0 },
 	{ }
 };

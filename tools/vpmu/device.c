@@ -47,7 +47,7 @@ void device_complain(int error)
 		warnx("to see the VMs of others needs CAP_PERFMON (run vpmu as root)");
 		break;
 	case -ENOTTY:
-		warnx("%s: the module doesn't know this request (is it as new as this tool?)",
+		warnx("%s: the module has no such request (is it as new as this tool?)",
 		      DEVICE_PATH);
 		break;
 	default:

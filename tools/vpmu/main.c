@@ -89,7 +89,7 @@ static const struct command *find_command(const char *name)
 
 static enum status unknown(const char *name)
 {
-	warnx("'%s' is no command (vpmu help tells them)", name);
+	warnx("'%s' is no command (see vpmu help)", name);
 	return STATUS_USAGE;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * /dev/kvm-vpmu: what the virtual PMUs of this host's VMs do, and how they do
- * it.
+ * /dev/kvm-vpmu: figures and settings of the virtual PMUs of this host's VMs.
  *
  * All requests are ioctls on the device; structures have the same layout for
  * 32-bit callers.  Fields named "reserved" must be 0 in a structure that the
@@ -23,7 +22,7 @@
  *
  * Errors common to all: -EFAULT for an address that isn't the caller's,
  * -ENOTTY for a request (or a size of its structure) that this version doesn't
- * know, -EINVAL for a reserved field that isn't 0 or a value out of range,
+ * have, -EINVAL for a reserved field that isn't 0 or a value out of range,
  * -EPERM for a capability that the caller doesn't have.
  */
 #ifndef _UAPI_LINUX_KVM_VPMU_H
@@ -33,13 +32,13 @@
 #include <linux/types.h>
 
 /*
- * Version of this interface, which KVM_VPMU_GET_INFO tells.  It grows with
- * each addition; what is here today stays.
+ * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
+ * addition; nothing is removed.
  */
 #define KVM_VPMU_ABI		4
 
 /*
- * What came with later versions:
+ * Additions of later versions:
  *  2: KVM_VPMU_GET_VM
  *  3: KVM_VPMU_REGISTERS_INTEL
  *  4: capabilities are needed for VMs of others (with 1 to 3 it was enough to
@@ -48,16 +47,16 @@
  *     also in struct kvm_vpmu_vm_of_fd.vm
  */
 
-/* When counters stand still (freeze mode); cycles, say, and retired instructions */
-#define KVM_VPMU_FREEZE_HYBRID	0	/* while KVM works for the vCPU: only events of retired
-					 * instructions do; what KVM completes is added
+/* Freeze mode: when the guest's counters don't count */
+#define KVM_VPMU_FREEZE_HYBRID	0	/* while KVM works for the vCPU: only events at
+					 * retirement; events that KVM emulates are added
 					 */
 #define KVM_VPMU_FREEZE_GUEST	1	/* whenever the guest doesn't execute */
 #define KVM_VPMU_FREEZE_VCPU	2	/* only while the vCPU is descheduled */
 
-/* What the guest's TSC is */
+/* The guest's TSC */
 #define KVM_VPMU_TSC_WALL	0	/* the host's, as KVM set it up */
-#define KVM_VPMU_TSC_VCPU	1	/* the same, less the time that the vCPU was descheduled */
+#define KVM_VPMU_TSC_VCPU	1	/* the same minus the time that the vCPU was descheduled */
 
 /* The most counters that a vCPU can have */
 #define KVM_VPMU_COUNTERS	16
@@ -146,8 +145,8 @@ struct kvm_vpmu_vm_of_fd {
  * @tsc: KVM_VPMU_TSC_...
  * @reserved: 0
  *
- * A running guest follows before its next instruction.  Counters keep their
- * values.  Time that was taken out of the TSC is not given back.
+ * A running guest has the settings before its next instruction.  Counters keep
+ * their values.  Time that was taken out of the TSC is not added again.
  */
 struct kvm_vpmu_settings {
 	__u64 id;
@@ -159,18 +158,18 @@ struct kvm_vpmu_settings {
 };
 
 /* struct kvm_vpmu_counter.flags */
-#define KVM_VPMU_COUNTER_ENABLED	(1u << 0)	/* the guest has it running */
-#define KVM_VPMU_COUNTER_DENIED		(1u << 1)	/* KVM_SET_PMU_EVENT_FILTER keeps it still */
-#define KVM_VPMU_COUNTER_BORROWS	(1u << 2)	/* shares a physical counter with host perf */
+#define KVM_VPMU_COUNTER_ENABLED	(1u << 0)	/* the guest has enabled it */
+#define KVM_VPMU_COUNTER_DENIED		(1u << 1)	/* by KVM_SET_PMU_EVENT_FILTER */
+#define KVM_VPMU_COUNTER_BORROWS	(1u << 2)	/* a physical counter of host perf's */
 
 /**
  * struct kvm_vpmu_counter - a counter of a vCPU
  * @select: the guest's event select register; that of a fixed counter (Intel) as if it
  *	were a general one: events C0H and 3CH, and for the third bit 32 and 0300H
  * @value: its value
- * @enabled_ns: how long it was to count while its vCPU was loaded on a CPU
- * @running_ns: how long of that it did; less if it had to share (see
- *	KVM_VPMU_COUNTER_BORROWS).  One that is denied isn't to count
+ * @enabled_ns: how long it was enabled, and not denied, while its vCPU was loaded on a CPU
+ * @running_ns: how long of that it counted; less if it had to share (see
+ *	KVM_VPMU_COUNTER_BORROWS)
  * @flags: KVM_VPMU_COUNTER_...
  * @reserved: 0
  * @reserved2: 0
@@ -194,7 +193,7 @@ struct kvm_vpmu_counter {
 #define KVM_VPMU_REGISTERS_INTEL	16
 
 /**
- * struct kvm_vpmu_vcpu - what a vCPU's PMU did since the vCPU was created
+ * struct kvm_vpmu_vcpu - figures of a vCPU since the vCPU was created
  * @vm: in: the VM's number; 0 to name it by @fd
  * @index: in: the vCPU's place among those of the VM, from 0
  * @vcpu_id: out: its KVM identity (the APIC's); all others are "out", too, but
@@ -202,21 +201,20 @@ struct kvm_vpmu_counter {
  * @registers: KVM_VPMU_REGISTERS_...
  * @counters: how many of @counter are there
  * @exits: VM exits, counting or not
- * @emulated: instructions that KVM completed and that were added to counters
- * @overflows: guest counters that went over their top
+ * @emulated: instructions that KVM emulated and that were added to counters
+ * @overflows: overflows of guest counters
  * @pmis: interrupts injected for them
  * @early: interrupts of physical counters before the guest's overflow
  * @reads: guest's and userspace's reads of PMU MSRs
  * @writes: guest's and userspace's writes of PMU MSRs
  * @rdpmcs: guest's RDPMC
- * @evicted: times that host perf took a counter's place
+ * @evicted: times that host perf took a guest counter's physical counter
  * @borrowed: VM entries, times counters that host perf lent for them
- * @gaps: VM exits, times counters whose share of KVM's work was not counted,
- *	though the freeze mode says so, as host perf had the physical counter
- *	back
+ * @gaps: VM exits, times counters that should have counted KVM's work by the freeze
+ *	mode, and didn't, as host perf had the physical counter back
  * @anomalies: VM entries that hardware didn't count as expected: counts are
  *	wrong
- * @descheduled_tsc: what was taken out of the TSC, in the host's ticks
+ * @descheduled_tsc: ticks of the host's TSC that were taken out of the guest's
  * @fd: in: file descriptor of the VM (from KVM_CREATE_VM) if @vm is 0; 0 if @vm
  *	names it (with 4)
  * @reserved: 0
@@ -249,7 +247,7 @@ struct kvm_vpmu_vcpu {
 };
 
 /* Which VMs get a virtual PMU of this module */
-#define KVM_VPMU_ATTACH_DEFAULT	0	/* as the module's parameter "attach" says */
+#define KVM_VPMU_ATTACH_DEFAULT	0	/* by the module's parameter "attach" */
 #define KVM_VPMU_ATTACH_YES	1
 #define KVM_VPMU_ATTACH_NO	2	/* never: the VM keeps KVM's own PMU */
 
@@ -277,7 +275,7 @@ struct kvm_vpmu_attach {
 
 #define KVM_VPMU_IOC		0xb9
 
-/* Tell about the host, for everybody. */
+/* Describe the host, for everybody. */
 #define KVM_VPMU_GET_INFO	_IOR(KVM_VPMU_IOC, 0, struct kvm_vpmu_info)
 /* List VMs, for privileged callers.  -ENOMEM: no memory for the list. */
 #define KVM_VPMU_GET_VMS	_IOWR(KVM_VPMU_IOC, 1, struct kvm_vpmu_vms)
@@ -289,13 +287,13 @@ struct kvm_vpmu_attach {
  */
 #define KVM_VPMU_SET		_IOW(KVM_VPMU_IOC, 2, struct kvm_vpmu_settings)
 /*
- * Look at a vCPU.  -ENOENT: no such VM or vCPU (any more); -EBADF: @fd isn't
+ * Describe a vCPU.  -ENOENT: no such VM or vCPU (any more); -EBADF: @fd isn't
  * open; -EINVAL also: @fd is no VM, both @vm and @fd given; -EPERM: @vm given by
  * a caller who isn't privileged.
  */
 #define KVM_VPMU_GET_VCPU	_IOWR(KVM_VPMU_IOC, 3, struct kvm_vpmu_vcpu)
 /*
- * Look at the VM of a file descriptor, for everybody.  -ENOENT: it has no vCPU
+ * Describe the VM of a file descriptor, for everybody.  -ENOENT: it has no vCPU
  * with a PMU of this module; -EBADF: @fd isn't open; -EINVAL also: @fd is no VM.
  */
 #define KVM_VPMU_GET_VM		_IOWR(KVM_VPMU_IOC, 4, struct kvm_vpmu_vm_of_fd)
