@@ -65,6 +65,21 @@ settings "vpmu-tsc=wall" host,vpmu=on,vpmu-tsc=wall hybrid wall
 settings "vpmu-tsc=vcpu" host,vpmu-tsc=vcpu hybrid vcpu
 settings "all of them" host,vpmu=on,vpmu-freeze=guest,vpmu-tsc=vcpu guest vcpu
 warned "vpmu=off" host,vpmu=off ""
+# attached WHAT CPU VCPUS
+attached() {
+	number=$((number + 1))
+	start_qemu $number "${guest[@]}" -cpu "$2" || return
+	# An answer comes when all is set up.
+	qmp $number x-query-kvm-vpmu >"$dir/query" 2>&1
+	is "$1" "$("$BUILD/kvm/figures" vcpus | grep -c '^vcpu')" "$3"
+	end_qemu $number
+}
+attached "vpmu=auto: vCPUs with a PMU of the module" host 1
+attached "vpmu=off: vCPUs with a PMU of the module" host,vpmu=off 0
+echo explicit >/sys/module/kvm_vpmu/parameters/attach
+attached "attach=explicit: vCPUs with a PMU of the module" host 0
+settings "attach=explicit: vpmu=on" host,vpmu=on hybrid wall
+echo auto >/sys/module/kvm_vpmu/parameters/attach
 refused "vpmu=perhaps" host,vpmu=perhaps "does not accept value 'perhaps'"
 refused "vpmu-freeze=none" host,vpmu-freeze=none "does not accept value 'none'"
 refused "vpmu-freeze without a value" host,vpmu-freeze= "does not accept value ''"
