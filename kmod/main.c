@@ -7,6 +7,7 @@
 #include <linux/module.h>
 
 #include "compat/compat.h"
+#include "compat/host.h"
 #include "hook/hook.h"
 #include "chardev.h"
 #include "counter.h"
@@ -27,6 +28,9 @@ static int __init vpmu_module_init(void)
 	err = vpmu_compat_init();
 	if (err)
 		return err;
+	err = vpmu_compat_host_init();
+	if (err)
+		goto put_compat;
 
 	vpmu_counter_init();
 	err = vpmu_pmi_init();

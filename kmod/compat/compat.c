@@ -8,7 +8,6 @@
 #include <asm/vmx.h>
 
 #include "compat.h"
-#include "host.h"
 
 /* A test builds the module with an unknown version here. */
 #ifndef COMPAT_KERNEL
@@ -189,9 +188,6 @@ int vpmu_compat_init(void)
 	static_call_update(vpmu_file_is_vm, (void *)is_kvm);
 	static_call_update(vpmu_module_address, (void *)address);
 	static_call_update(vpmu_lookup_name, (void *)lookup);
-
-	if (vpmu_compat_host_init())
-		return -ENOENT;
 
 	if (mediated_pmu_enabled()) {
 		pr_err("KVM's own mediated vPMU is on; load %s with enable_mediated_pmu=0 to use this one\n",
