@@ -363,7 +363,7 @@ static void intel_hold_again(void)
 }
 
 /*
- * An NMI between intel_guest_get_msrs() and the VM entry gives counters back, but the VM exit still
+ * An NMI between host perf's list of MSRs and the VM entry gives counters back. The VM exit still
  * loads the global control of before, with which they don't count in host mode.
  */
 static void intel_returned(u64 mask)

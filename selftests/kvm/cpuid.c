@@ -46,24 +46,13 @@ static int set_cpuid(struct vm *vm, struct cpuid *cpuid)
 	return ioctl(vm->vcpu, KVM_SET_CPUID2, cpuid) ? errno : 0;
 }
 
-static unsigned int parameter(void)
-{
-	FILE *f = fopen("/sys/module/kvm_vpmu/parameters/intel_version", "r");
-	unsigned int version;
-
-	if (!f || fscanf(f, "%u", &version) != 1)
-		err(1, "intel_version");
-	fclose(f);
-	return version;
-}
-
 int main(void)
 {
 	unsigned int version, own;
 	struct cpuid set = { .head.nent = 256 }, got = { .head.nent = 256 };
 	struct vm vm;
 
-	version = on_intel() ? parameter() : 0;
+	version = on_intel() ? intel_version() : 0;
 	if (!version)
 		skip_all("for Intel's CPUs and the module's parameter intel_version");
 	vm = make_vm(true);

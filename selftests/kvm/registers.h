@@ -46,6 +46,9 @@ struct kvm_cpuid_entry2 cpuid_of(const struct vm *vm, uint32_t leaf);
 
 struct pmu pmu_of(const struct vm *vm);
 
+/* The module's parameter intel_version: the version that guests see, 0 for that of their CPUID */
+unsigned int intel_version(void);
+
 /* All counters, with fixed ones */
 static inline unsigned int nr_counters(struct pmu pmu)
 {

@@ -164,24 +164,12 @@ static struct vm make_guest(void)
 	return made;
 }
 
-/* That of the guest: the module's parameter gives it another than KVM_GET_CPUID2 returns. */
+/* As the guest sees it: KVM_GET_CPUID2 returns what userspace has set. */
 static unsigned int version(void)
 {
-	FILE *parameter = fopen("/sys/module/kvm_vpmu/parameters/intel_version", "r");
-	struct kvm_cpuid2 *cpuid = calloc(1, sizeof(*cpuid) + 256 * sizeof(cpuid->entries[0]));
-	unsigned int found = 0, given = 0;
+	unsigned int own = cpuid_of(&vm, 0xa).eax & 0xff;
 
-	cpuid->nent = 256;
-	IOCTL(vm.vcpu, KVM_GET_CPUID2, cpuid);
-	for (unsigned int i = 0; i < cpuid->nent; i++)
-		if (cpuid->entries[i].function == 0xa)
-			found = cpuid->entries[i].eax & 0xff;
-	free(cpuid);
-	if (parameter && fscanf(parameter, "%u", &given) != 1)
-		errx(1, "intel_version");
-	if (parameter)
-		fclose(parameter);
-	return found && given ? given : found;
+	return own && intel_version() ? intel_version() : own;
 }
 
 /* DEC and JNZ in pieces, so that what is left behind an NMI isn't enough for the next one */

@@ -45,3 +45,14 @@ struct pmu enabled_pmu(struct vm *vm)
 		set_msr(vm, GLOBAL_CONTROL, counter_bits(pmu));
 	return pmu;
 }
+
+unsigned int intel_version(void)
+{
+	FILE *f = fopen("/sys/module/kvm_vpmu/parameters/intel_version", "r");
+	unsigned int version;
+
+	if (!f || fscanf(f, "%u", &version) != 1)
+		err(1, "intel_version");
+	fclose(f);
+	return version;
+}

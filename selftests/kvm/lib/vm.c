@@ -75,8 +75,7 @@ struct vm make_vm_with(unsigned int flags, size_t size)
 	return vm;
 }
 
-void load_code(struct vm *vm, const char *start, const char *end,
-	struct kvm_regs regs)
+void load_code(struct vm *vm, const char *start, const char *end, struct kvm_regs regs)
 {
 	struct kvm_sregs sregs;
 
