@@ -192,6 +192,8 @@ static void left_out(void)
 
 		choose(device, -1, i ? KVM_VPMU_ATTACH_NO : KVM_VPMU_ATTACH_YES);
 		vm = make_vm(true);
+		/* KVM 6.1's PMU resets the global control to 0. */
+		enabled_pmu(&vm);
 		memcpy(vm.memory + TABLE, msrs, sizeof(msrs));
 		load_code(&vm, count_start, count_end, (struct kvm_regs){ .rbx = ROUNDS });
 		run_to_hlt(&vm);
