@@ -43,6 +43,7 @@ static void print(const struct vm_list *list, FILE *out)
 		table_add(&table, "%s", or_unknown(vm_tsc_name(vm->info.tsc)));
 	}
 	table_print(&table, out, 0);
+	table_free(&table);
 }
 
 enum status list_run(struct device *dev, const struct context *ctx, FILE *out)

@@ -231,10 +231,11 @@ static void print_counters(const struct report *report, const struct kvm_vpmu_vc
 		}
 		add_note(&table, counter, enabled, running);
 	}
-	if (table.cells)
+	if (table_rows(&table))
 		table_print(&table, report->out, 2);
 	else
 		fprintf(report->out, "  no counter was used\n");
+	table_free(&table);
 }
 
 static void print_vm(const struct report *report, const struct sample_vm *vm)

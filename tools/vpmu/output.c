@@ -6,73 +6,80 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "util.h"
 
-void table_init(struct table *table, const struct column *column)
+/* Between two columns */
+#define GAP	"  "
+
+static void out_of_memory(void)
 {
-	*table = (struct table){ .column = column };
-	while (column[table->columns].title)
-		table->columns++;
+	errx(1, "out of memory");
+}
+
+void table_init(struct table *table, const struct column *columns)
+{
+	const struct column *c;
+
+	*table = (struct table){ .columns = columns, .scols = scols_new_table() };
+	/* Nothing is cut off, on a narrow terminal neither; names are clean already: clean_text(). */
+	if (!table->scols || scols_table_set_termforce(table->scols, SCOLS_TERMFORCE_NEVER) ||
+	    scols_table_enable_noencoding(table->scols, 1) ||
+	    scols_table_set_column_separator(table->scols, GAP))
+		out_of_memory();
+	for (c = columns; c->title; c++)
+		if (!scols_table_new_column(table->scols, c->title, 0,
+					    c->align == RIGHT ? SCOLS_FL_RIGHT : 0))
+			out_of_memory();
 }
 
 void table_add(struct table *table, const char *format, ...)
 {
 	va_list args;
+	char *text;
 
-	table->cell = xrealloc(table->cell, (table->cells + 1) * sizeof(*table->cell));
+	if (!table->cells)
+		table->line = scols_table_new_line(table->scols, NULL);
 	va_start(args, format);
-	if (vasprintf(&table->cell[table->cells], format, args) < 0)
-		errx(1, "out of memory");
+	if (!table->line || vasprintf(&text, format, args) < 0)
+		out_of_memory();
 	va_end(args);
-	table->cells++;
+	if (scols_line_refer_data(table->line, table->cells, text))
+		out_of_memory();
+	table->cells = (table->cells + 1) % scols_table_get_ncols(table->scols);
 }
 
-static void print_row(const struct table *table, FILE *out, int indent, const int *width,
-		      char **cells)
+size_t table_rows(const struct table *table)
 {
-	int gap = indent;
-	size_t c;
-
-	for (c = 0; c < table->columns; c++) {
-		const char *text = cells ? cells[c] : table->column[c].title;
-		int blanks = width[c] - text_width(text);
-		bool left = table->column[c].align == LEFT;
-
-		/* Blanks before a text wait for it: there are none at the end of a line. */
-		if (*text) {
-			fprintf(out, "%*s%s", left ? gap : gap + blanks, "", text);
-			gap = left ? blanks : 0;
-		} else {
-			gap += blanks;
-		}
-		gap += 2;
-	}
-	fputc('\n', out);
+	return scols_table_get_nlines(table->scols);
 }
 
 void table_print(struct table *table, FILE *out, int indent)
 {
-	int *width = xrealloc(NULL, table->columns * sizeof(*width));
-	size_t i;
+	const struct column *c;
+	char *text, *line, *rest;
 
-	for (i = 0; i < table->columns; i++)
-		width[i] = text_width(table->column[i].title);
-	for (i = 0; i < table->cells; i++) {
-		int w = text_width(table->cell[i]);
+	if (scols_print_table_to_string(table->scols, &text))
+		out_of_memory();
+	/* The library pads the last cell, too. */
+	for (rest = text; (line = strsep(&rest, "\n"));) {
+		size_t length = strlen(line);
 
-		if (w > width[i % table->columns])
-			width[i % table->columns] = w;
+		while (length && line[length - 1] == ' ')
+			length--;
+		if (length)
+			fprintf(out, "%*s%.*s\n", indent, "", (int)length, line);
 	}
-	print_row(table, out, indent, width, NULL);
-	for (i = 0; i < table->cells; i += table->columns)
-		print_row(table, out, indent, width, table->cell + i);
-	free(width);
-	for (i = 0; i < table->cells; i++)
-		free(table->cell[i]);
-	free(table->cell);
-	table->cell = NULL;
-	table->cells = 0;
+	free(text);
+	/* Without rows the library prints no headings. */
+	for (c = table->columns; !table_rows(table) && c->title; c++)
+		fprintf(out, "%s%s", c->title, c[1].title ? GAP : "\n");
+}
+
+void table_free(struct table *table)
+{
+	scols_unref_table(table->scols);
 }
 
 void json_print(FILE *out, struct json_object *object, bool pretty)
@@ -86,7 +93,7 @@ void json_print(FILE *out, struct json_object *object, bool pretty)
 		flags = 0;
 	text = json_object_to_json_string_ext(object, flags);
 	if (!text)
-		errx(1, "out of memory");
+		out_of_memory();
 	fprintf(out, "%s\n", text);
 	json_object_put(object);
 }

@@ -4,6 +4,7 @@
 #define OUTPUT_H
 
 #include <json-c/json.h>
+#include <libsmartcols.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -19,27 +20,31 @@ struct column {
 
 /**
  * struct table - rows of text
- * @column: the columns, up to one without a title
- * @columns: how many
- * @cell: what is in them, row by row
- * @cells: how many
+ * @columns: the columns, up to one without a title
+ * @scols: libsmartcols' table
+ * @line: its last row
+ * @cells: how many cells the row has, 0 when they are all there
  */
 struct table {
-	const struct column *column;
-	size_t columns;
-	char **cell;
+	const struct column *columns;
+	struct libscols_table *scols;
+	struct libscols_line *line;
 	size_t cells;
 };
 
 /* Begin a table without rows. */
-void table_init(struct table *table, const struct column *column);
+void table_init(struct table *table, const struct column *columns);
 
 /* Add the next cell of the row. */
 void table_add(struct table *table, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Print headings and rows, @indent blanks before each; forget the rows. */
+size_t table_rows(const struct table *table);
+
+/* Print headings and rows, @indent blanks before each. */
 void table_print(struct table *table, FILE *out, int indent);
+
+void table_free(struct table *table);
 
 /* Print @object in one line, or pretty, with a newline behind it; gives it up. */
 void json_print(FILE *out, struct json_object *object, bool pretty);

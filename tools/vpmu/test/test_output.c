@@ -101,6 +101,7 @@ static void tables(void **state)
 	table_add(&table, "1234567");
 	table_add(&table, "x");
 	table_print(&table, f, 2);
+	table_free(&table);
 	fclose(f);
 	assert_string_equal(got,
 			    "N  NAME  VALUE  NOTE\n"
