@@ -23,6 +23,6 @@ qemu-system-x86_64 -machine q35,accel=kvm -cpu host,-svm,-vmx -m 256 -nodefaults
 	-append "${*:-$not}"
 status=$?
 cat "$log"
-"$BUILD/kvm/figures" | sed "s/^/# /"
+"$BUILD/programs/figures" | sed "s/^/# /"
 # isa-debug-exit makes 0 a 1
 [ $status -eq 1 ]

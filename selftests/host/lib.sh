@@ -33,7 +33,7 @@ agree() {
 
 # figures NAME...: their sums over all vCPUs, at one look
 figures() {
-	"$BUILD/kvm/figures" vcpus | awk -v names="$*" '
+	"$BUILD/programs/figures" vcpus | awk -v names="$*" '
 		BEGIN { n = split(names, name) }
 		$1 == "vcpu" { for (i = 1; i < NF; i++) sum[$i] += $(i + 1) }
 		END { for (i = 1; i <= n; i++) printf "%d ", sum[name[i]] }'

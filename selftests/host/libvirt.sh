@@ -75,7 +75,7 @@ for ((n = 0; n < 600; n++)); do
 done
 within "with it the guest counts, for rounds" "$(tr -cd . <"$out" | wc -c)" 200 1000000000
 is "of which wrong" "$(grep -c wrong "$out")" 0
-is "in the freeze mode of the domain" "$("$BUILD/kvm/figures" vcpus | grep -o 'freeze [0-9]*')" "freeze 1"
+is "in the freeze mode of the domain" "$("$BUILD/programs/figures" vcpus | grep -o 'freeze [0-9]*')" "freeze 1"
 kill $!
 wait
 sed 's/^/# /' "$dir/run"

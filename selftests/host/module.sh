@@ -7,7 +7,7 @@
 cd "$(dirname "$0")" || exit
 . ../tap.sh
 . ./refused.sh
-rawvm=$BUILD/kvm/rawvm
+rawvm=$BUILD/programs/rawvm
 module=$BUILD/module/$(uname -r)/kvm_vpmu.ko
 
 insmod "$BUILD/modules/$(uname -r)/taker.ko" || exit
@@ -67,7 +67,7 @@ is "no PMU: its registers" "$("$rawvm" --no-pmu probe "${registers[@]}" | paste 
 	"$(printf '%s #GP\n' "${registers[@]}" | paste -sd ' ')"
 "$rawvm" --no-pmu probe 0x10 >/dev/null
 accesses() {
-	"$BUILD/kvm/figures" accesses
+	"$BUILD/programs/figures" accesses
 }
 is "no PMU: accesses to PMU registers" "$(accesses)" "rdmsr 0 wrmsr 0 rdpmc 0"
 "$rawvm" probe 0x10 >/dev/null

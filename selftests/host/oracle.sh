@@ -68,7 +68,7 @@ borrowed() {
 	start
 	whole "$more" >/tmp/first &
 	while [ -n "$(jobs -rp)" ]; do
-		read -r now <<<"$(sed -n 's/.* borrowed \([0-9]*\) .*/\1/p' <("$BUILD/kvm/figures" vcpus))"
+		read -r now <<<"$(sed -n 's/.* borrowed \([0-9]*\) .*/\1/p' <("$BUILD/programs/figures" vcpus))"
 		[ "${now:-0}" -le "$borrowed" ] || borrowed=$now
 		sleep 0.5
 	done

@@ -8,7 +8,7 @@ cd "$(dirname "$0")" || exit
 . ../tap.sh
 kernel=$(uname -r)
 version=$(../../tools/packaging/version)
-rawvm=$BUILD/kvm/rawvm
+rawvm=$BUILD/programs/rawvm
 tmp=$(mktemp -d) || exit
 packages=(kvm-vpmu-dkms kvm-vpmu-tools)
 debs=("${packages[@]/%/_${version}_amd64.deb}")

@@ -52,10 +52,10 @@ threads() {
 	echo 1 >$tracing/events/kvm/kvm_cpuid/enable
 	taskset 1 vpmu-guest -- bash -c "PROGRAMS='$PROGRAMS'; $(cat "$dir/guest")" >"$dir/threads" &
 	guest=$!
-	while kill -0 $guest 2>/dev/null && ! "$BUILD/kvm/figures" vcpus | grep -q vcpu; do
+	while kill -0 $guest 2>/dev/null && ! "$BUILD/programs/figures" vcpus | grep -q vcpu; do
 		sleep 0.5
 	done
-	"$BUILD/kvm/figures" set all tsc
+	"$BUILD/programs/figures" set all tsc
 	# until the guest counts
 	while kill -0 $guest 2>/dev/null && [ "$(msr $compared)" = "$before" ]; do
 		sleep 0.5

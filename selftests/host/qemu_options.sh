@@ -71,7 +71,7 @@ attached() {
 	start_qemu $number "${guest[@]}" -cpu "$2" || return
 	# An answer comes when all is set up.
 	qmp $number x-query-kvm-vpmu >"$dir/query" 2>&1
-	is "$1" "$("$BUILD/kvm/figures" vcpus | grep -c '^vcpu')" "$3"
+	is "$1" "$("$BUILD/programs/figures" vcpus | grep -c '^vcpu')" "$3"
 	end_qemu $number
 }
 attached "vpmu=auto: vCPUs with a PMU of the module" host 1

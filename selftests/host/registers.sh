@@ -6,7 +6,7 @@
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
-rawvm=$BUILD/kvm/rawvm
+rawvm=$BUILD/programs/rawvm
 
 # KVM of Linux 6.1 doesn't offer PerfMonV2 to guests.
 case $CPU-$(uname -r) in

@@ -5,7 +5,7 @@
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
-rawvm=$BUILD/kvm/rawvm
+rawvm=$BUILD/programs/rawvm
 vpmu=$BUILD/vpmu/vpmu
 tmp=$(mktemp -d) || exit
 export TERM=xterm

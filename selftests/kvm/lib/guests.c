@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Guests whose counts are known. */
-#include "../guests.h"
+#include "guests.h"
 
 asm(".code16\n"
     ".globl loop_start, loop_jnz, loop_behind_out, loop_end\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The registers of a guest's PMU. */
-#include "../vm.h"
-#include "../registers.h"
+#include "vm.h"
+#include "registers.h"
 
 struct kvm_cpuid_entry2 cpuid_of(const struct vm *vm, uint32_t leaf)
 {

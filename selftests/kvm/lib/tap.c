@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* TAP output. */
-#include "../tap.h"
+#include "tap.h"
 
 static int tap_tests, tap_failed, tap_skips;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* When a task's vCPU was on a CPU. */
-#include "../vm.h"
-#include "../trace.h"
+#include "vm.h"
+#include "trace.h"
 
 void put_string(const char *file, const char *text)
 {

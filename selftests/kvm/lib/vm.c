@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A VM straight on the KVM API. */
-#include "../vm.h"
+#include "vm.h"
 
 asm(".code16\n"
     ".globl gp_start, gp_end\n"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The cost of an operation, by the emulator's oracle. */
-#include "../vm.h"
-#include "../oracle.h"
-#include "../cost.h"
+#include "vm.h"
+#include "oracle.h"
+#include "cost.h"
 
 void read_cost(int msr, struct cost *c)
 {
