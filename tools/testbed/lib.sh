@@ -277,8 +277,8 @@ step_qemu() { step_patched tcg "$1"; }
 
 # For guests: QEMU that knows of the module
 title_vmm() { echo "Building QEMU for guests"; }
-key_vmm() { key_patched kvm; }
-step_vmm() { step_patched kvm "$1"; }
+key_vmm() { key_patched kvm-10.0; }
+step_vmm() { step_patched kvm-10.0 "$1"; }
 
 # What the patches are compared with (speed)
 title_unpatched() { echo "Building the emulator without patches"; }
