@@ -12,6 +12,15 @@ SUITE=trixie
 # The kernels of hosts and guests, each with the suite that has it. The first is the default, which
 # the mirror must have. Backports drop a kernel for the next one: the bench goes on without it.
 KERNELS='6.12:trixie 6.1:bookworm 7.2:trixie-backports 7.3:trixie-backports'
+# Those that Debian has besides: flavours, and what backports had before. They are there with
+# KVM_VPMU_KERNELS=all; other words in it replace KERNELS.
+MORE_KERNELS='6.12-rt:trixie 6.12-cloud:trixie 7.3-rt:trixie-backports 7.3-cloud:trixie-backports
+	6.16:trixie-backports 6.17:trixie-backports 6.18:trixie-backports 6.19:trixie-backports
+	7.0:trixie-backports 7.1:trixie-backports'
+case ${KVM_VPMU_KERNELS:-} in
+all) ;;
+*) KERNELS=${KVM_VPMU_KERNELS:-$KERNELS} MORE_KERNELS='' ;;
+esac
 
 # The statuses that COMMAND's own can't be told from by number; a message always goes with them.
 # shellcheck disable=SC2034 # for those that source this
@@ -107,19 +116,20 @@ in_root() {
 # The suites besides $SUITE that kernels come from
 kernel_suites() {
 	local kernel
-	for kernel in $KERNELS; do
+	for kernel in $KERNELS $MORE_KERNELS; do
 		echo "${kernel#*:}"
-	done | grep -vx "$SUITE"
+	done | grep -vx "$SUITE" | sort -u
 }
 
 # A script for the root: install the newest of each kernel and its headers, without an initramfs, and
 # without the drivers that take most of the place and that no emulated machine has.
 #
 # A mirror's index may name packages that are gone from its pool: the newest that can be fetched counts.
+# Of earlier kernels of backports the index has the image only, and the pool the rest.
 install_kernels() {
 	local kernel
-	echo "default=${KERNELS%%:*}"
-	for kernel in $KERNELS; do
+	echo "mirror='$1' default=${KERNELS%%:*}"
+	for kernel in $KERNELS $MORE_KERNELS; do
 		echo "kernels=\"\${kernels:-} ${kernel%%:*}\""
 	done
 	cat <<-'EOF'
@@ -130,18 +140,41 @@ install_kernels() {
 			Pin: release n=*-backports
 			Pin-Priority: 600
 		PIN
-		# versions KERNEL: its packages' versions, the newest first
+		# versions NUMBER [FLAVOUR-]: its packages' versions, the newest first
 		versions() {
 			apt-cache pkgnames "linux-image-$1." | sort -rV |
-				sed -nE 's/^linux-image-([0-9]+\.[0-9]+\.[0-9]+(-[0-9]+|\+deb[0-9]+)?-amd64)$/\1/p'
+				sed -nE "s/^linux-image-([0-9]+\.[0-9]+\.[0-9]+(-[0-9]+|\+deb[0-9]+)?-$2amd64)\$/\1/p"
+		}
+		# from_pool VERSION: what no index lists, into the folder pool
+		from_pool() {
+			abi=${1%-amd64}
+			version=$(apt-cache show "linux-image-$1" | sed -n 's/^Version: //p' | head -n 1)
+			for p in "linux-headers-$1 amd64" "linux-headers-$abi-common all" "linux-kbuild-$abi amd64" \
+				"linux-base-$1 amd64" "linux-modules-$1 amd64"; do
+				f=${p% *}_${version}_${p#* }.deb
+				/usr/lib/apt/apt-helper download-file "${mirror%/}/pool/main/l/linux/$f" "/tmp/pool/$f" ||
+					rm -f "/tmp/pool/$f"
+			done
+			[ -e "/tmp/pool/linux-headers-${1}_${version}_amd64.deb" ]
+		}
+		install() {
+			apt-get -q -y --no-install-recommends "$@"
 		}
 		install_kernel() {
-			for v in $(versions "$1"); do
+			flavour=${1#"${1%-*}"}
+			flavour=${flavour#-}
+			for v in $(versions "${1%-*}" "${flavour:+$flavour-}"); do
 				set -- "linux-image-$v" "linux-headers-$v"
-				if apt-get -q -y --no-install-recommends --download-only install "$@"; then
-					apt-get -q -y --no-install-recommends install "$@"
+				if install --download-only install "$@"; then
+					install install "$@"
 					return
 				fi
+				mkdir /tmp/pool
+				if from_pool "$v" && install install "linux-image-$v" /tmp/pool/*.deb; then
+					rm -r /tmp/pool
+					return
+				fi
+				rm -r /tmp/pool
 			done
 			return 1
 		}
@@ -163,8 +196,12 @@ install_kernels() {
 
 title_root() { echo "Making the Debian $SUITE root"; }
 key_root() {
+	echo "$(key_packages) $KERNELS $MORE_KERNELS $(declare -f step_root install_kernels)" | key_of
+}
+# What is in the root but for kernels: compilers and libraries
+key_packages() {
 	{
-		echo "$SUITE $KERNELS $(declare -f step_root install_kernels)"
+		echo "$SUITE"
 		list "$BED/root-packages" | sort
 	} | key_of
 }
@@ -182,7 +219,7 @@ step_root() {
 	# Proxies and the like of this machine hold for the root's downloads too.
 	apt-config dump --format '%F "%v";%n' Acquire |
 		grep -E '^Acquire::(https?::|Retries|Check-|ForceIPv)' >"$out.apt" || true
-	install_kernels >"$out.kernels"
+	install_kernels "$mirror" >"$out.kernels"
 	# shellcheck disable=SC2016 # the hook's own $1
 	mmdebstrap --variant=apt --format=directory --aptopt="$out.apt" \
 		--include="$(list "$BED/root-packages" | paste -sd,)" \
@@ -283,7 +320,7 @@ step_vmm() { step_patched kvm-10.0 "$1"; }
 # What the patches are compared with (speed)
 title_unpatched() { echo "Building the emulator without patches"; }
 key_unpatched() {
-	echo "$(key_root) $QEMU_CONFIGURE $QEMU_DEVICES $(declare -f build_qemu)" | key_of
+	echo "$(key_packages) $QEMU_CONFIGURE $QEMU_DEVICES $(declare -f build_qemu)" | key_of
 }
 step_unpatched() { build_qemu "$1"; }
 
@@ -304,7 +341,7 @@ title_bochs() { echo "Building the Intel hosts' emulator"; }
 key_bochs() {
 	local patch
 	{
-		echo "$(key_root) $BOCHS_SHA256 $BOCHS_CONFIGURE $(declare -f step_bochs)"
+		echo "$(key_packages) $BOCHS_SHA256 $BOCHS_CONFIGURE $(declare -f step_bochs)"
 		bochs_patches | while read -r patch; do
 			echo "${patch##*/}"
 			cat "$patch"
@@ -385,10 +422,11 @@ step_boot() {
 	'
 }
 
-# The full version of the root's kernel for a short one (6.12)
+# The full version of the root's kernel for a short one (6.12, 6.12-rt)
 kernel_version() {
-	local dir
-	for dir in "$(entry root)/lib/modules/$1".*-amd64; do
+	local dir flavour=${1#"${1%-*}"}
+	for dir in "$(entry root)/lib/modules/${1%-*}".*"$flavour-amd64"; do
+		[ -n "$flavour" ] || [[ $dir != *-rt-amd64 && $dir != *-cloud-amd64 ]] || continue
 		[ -d "$dir" ] && echo "${dir##*/}"
 	done | sort -V | tail -n 1
 }
@@ -469,17 +507,17 @@ step_module() {
 	rm -rf "$build"
 }
 
-# The kernels that the root has, in short (6.12), the default one first
+# root_kernels LIST: those of KERNELS or MORE_KERNELS that the root has, in short (6.12), in that order
 root_kernels() {
 	local kernel
-	for kernel in $KERNELS; do
+	for kernel in $1; do
 		[ -z "$(kernel_version "${kernel%%:*}")" ] || echo "${kernel%%:*}"
 	done
 }
 
-# The newest of them, which needn't be the default
+# The newest of KERNELS, which needn't be the default
 newest_kernel() {
-	root_kernels | sort -V | tail -n 1
+	root_kernels "$KERNELS" | sort -V | tail -n 1
 }
 
 # kernel_source KERNEL OUT STRIP PATTERN...: what matches of that kernel's source, into OUT, without the
@@ -545,7 +583,7 @@ step_kselftests() {
 # will do, a mirror may lack the newest one's. They get the library of the root.
 title_pfm4() { echo "Building libpfm4's examples"; }
 key_pfm4() {
-	echo "$(key_root) $(declare -f step_pfm4)" | key_of
+	echo "$(key_packages) $(declare -f step_pfm4)" | key_of
 }
 step_pfm4() {
 	local out=$1 build=$1.build
