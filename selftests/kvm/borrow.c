@@ -15,7 +15,8 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "guests.h"
+#include "tap.h"
+#include "sampler.h"
 #include "pin.h"
 
 #define PERIOD		5000

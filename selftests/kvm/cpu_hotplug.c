@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
+#include "tap.h"
 #include "guests.h"
 
 #define ONLINE			"/sys/devices/system/cpu/cpu1/online"

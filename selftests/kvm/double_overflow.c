@@ -4,7 +4,8 @@
  * already deals with the first: each is seen, and the host's kernel knows what all of its NMIs
  * are for.  TAP.
  */
-#include "guests.h"
+#include "tap.h"
+#include "sampler.h"
 
 #define LOOPS		200
 #define STEP		25

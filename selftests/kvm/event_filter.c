@@ -9,6 +9,7 @@
 
 #include <linux/kvm_vpmu.h>
 
+#include "tap.h"
 #include "guests.h"
 
 #ifndef KVM_PMU_ENCODE_MASKED_ENTRY

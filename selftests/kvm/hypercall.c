@@ -3,6 +3,7 @@
  * Hypercalls: the instruction of the other vendor's CPUs, which KVM replaces where it stands and lets the
  * guest execute again, is one instruction, as this vendor's is.  TAP.
  */
+#include "tap.h"
 #include "guests.h"
 
 #define N	16

@@ -8,7 +8,8 @@
  * module has to do.  On AMD's a skid of 10,000: from a VM exit to the end of KVM_RUN the host takes
  * thousands of instructions.
  */
-#include "guests.h"
+#include "tap.h"
+#include "sampler.h"
 
 #define LOOPS	50000u	/* of 2 instructions, then a CPUID */
 #define PERIOD	10000

@@ -6,7 +6,8 @@
  */
 #include <sys/utsname.h>
 
-#include "guests.h"
+#include "tap.h"
+#include "sampler.h"
 
 /* Below the stack is all that code needs; this is for the processor. */
 #define PML4		0x9000

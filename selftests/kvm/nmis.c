@@ -9,7 +9,8 @@
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 
-#include "guests.h"
+#include "tap.h"
+#include "sampler.h"
 #include "pin.h"
 
 #define PERIOD	5000

@@ -10,7 +10,8 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include "guests.h"
+#include "tap.h"
+#include "sampler.h"
 
 #define N	100
 

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
+#include "tap.h"
 #include "guests.h"
 #include "pin.h"
 

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "tap.h"
 #include "guests.h"
 #include "pin.h"
 

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
+#include "tap.h"
 #include "guests.h"
 
 #define N		100

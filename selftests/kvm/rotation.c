@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "tap.h"
 #include "guests.h"
 #include "pin.h"
 

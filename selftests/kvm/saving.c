@@ -7,6 +7,7 @@
  */
 #include <linux/kvm_vpmu.h>
 
+#include "tap.h"
 #include "guests.h"
 
 #define LOOPS		200

@@ -7,7 +7,8 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include "guests.h"
+#include "tap.h"
+#include "sampler.h"
 
 #define N		100
 #define SMM_MEMORY	0x40000

@@ -12,6 +12,7 @@
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 
+#include "tap.h"
 #include "guests.h"
 #include "pin.h"
 #include "trace.h"

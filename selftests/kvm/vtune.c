@@ -6,6 +6,7 @@
  * The guest does one access after the other as the test tells it, and NMIs interrupt it where its
  * counters overflow.  Its handler goes on doing what it is told.
  */
+#include "tap.h"
 #include "guests.h"
 
 /* SDM vol. 4, "Architectural MSRs" */

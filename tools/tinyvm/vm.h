@@ -3,8 +3,8 @@
  * A VM straight on the KVM API, which starts in milliseconds.  The guest is in
  * real mode at CPL 0; its code is 16-bit assembly beside the test.
  */
-#ifndef SELFTESTS_VM_H
-#define SELFTESTS_VM_H
+#ifndef TINYVM_VM_H
+#define TINYVM_VM_H
 
 #include <cpuid.h>
 #include <err.h>
@@ -65,6 +65,9 @@ void add_vcpu(struct vm *vm, unsigned int id);
 
 /* A VM of one vCPU, whose code handles #GP by ending. */
 struct vm make_vm_with(unsigned int flags, size_t size);
+
+/* The same with a PMU of the module's for sure; @device: /dev/kvm-vpmu */
+struct vm make_vm_attached(unsigned int flags, int device);
 
 static inline struct vm make_vm(bool pmu)
 {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A VM straight on the KVM API. */
+#include <linux/kvm_vpmu.h>
+
 #include "vm.h"
 
 asm(".code16\n"
@@ -43,8 +45,10 @@ void add_vcpu(struct vm *vm, unsigned int id)
 		err(1, "mmap of the vCPU");
 }
 
-struct vm make_vm_with(unsigned int flags, size_t size)
+/* @device: -1, or /dev/kvm-vpmu, which gives the VM a PMU */
+static struct vm make(unsigned int flags, size_t size, int device)
 {
+	struct kvm_vpmu_attach attach = { .attach = KVM_VPMU_ATTACH_YES };
 	struct vm vm = { .kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), .size = size };
 	struct kvm_userspace_memory_region region = { .memory_size = size };
 
@@ -53,6 +57,9 @@ struct vm make_vm_with(unsigned int flags, size_t size)
 	vm.fd = ioctl(vm.kvm, KVM_CREATE_VM, 0);
 	if (vm.fd < 0)
 		err(1, "KVM_CREATE_VM");
+	attach.fd = vm.fd;
+	if (device >= 0)
+		IOCTL(device, KVM_VPMU_ATTACH, &attach);
 	if (flags & VM_NO_PMU) {
 		struct kvm_enable_cap cap = { .cap = KVM_CAP_PMU_CAPABILITY,
 					      .args[0] = KVM_PMU_CAP_DISABLE };
@@ -73,6 +80,16 @@ struct vm make_vm_with(unsigned int flags, size_t size)
 	memcpy(vm.memory + GP_HANDLER, gp_start, gp_end - gp_start);
 	*(uint16_t *)(vm.memory + 4 * 13) = GP_HANDLER;
 	return vm;
+}
+
+struct vm make_vm_with(unsigned int flags, size_t size)
+{
+	return make(flags, size, -1);
+}
+
+struct vm make_vm_attached(unsigned int flags, int device)
+{
+	return make(flags, MEMORY, device);
 }
 
 void load_code(struct vm *vm, const char *start, const char *end, struct kvm_regs regs)

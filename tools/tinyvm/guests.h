@@ -3,12 +3,9 @@
  * Guests whose counts are known by heart, and the registers to count them with.
  * Userspace programs the counters, by KVM_SET_MSRS.
  */
-#ifndef SELFTESTS_GUESTS_H
-#define SELFTESTS_GUESTS_H
+#ifndef TINYVM_GUESTS_H
+#define TINYVM_GUESTS_H
 
-#include <sys/klog.h>
-
-#include "tap.h"
 #include "vm.h"
 #include "registers.h"
 
@@ -108,26 +105,10 @@ static inline uint32_t sampler_samples(unsigned int rounds, unsigned int period)
 	return 1 + (SAMPLER_INSTRUCTIONS(rounds) - period) / (period - HANDLER_COUNTED);
 }
 
-/* A sampler that is about to start, with a second counter for all instructions */
+/* The sampler is about to start, with a second counter for all instructions; @vm has an APIC. */
+void prepare_sampler(struct vm *vm, struct pmu pmu, unsigned int rounds, unsigned int period);
+
+/* A VM for it */
 struct vm make_sampler(unsigned int rounds, unsigned int period);
-
-/*
- * By how many instructions this host's overflow interrupts come late, at most (the bench's
- * pmu_skid): what SKID says, else none.  Fewer if the guest exits meanwhile.
- */
-unsigned int skid(void);
-
-/* It has come to its end: was each of its interrupts there, in its place? */
-void check_sampler(struct vm *vm, unsigned int rounds, unsigned int period,
-		   const char *name);
-
-/* How many NMIs the host's kernel says in its log that it didn't know */
-unsigned int unknown_nmis(void);
-
-/* The bench's Intel hosts execute an instruction each nanosecond: all is over much sooner there. */
-static inline unsigned int scaled(unsigned int microseconds)
-{
-	return on_intel() ? microseconds / 10 : microseconds;
-}
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The registers of a guest's PMU: AMD's or Intel's, as the host's CPU is.  Include vm.h first. */
-#ifndef SELFTESTS_REGISTERS_H
-#define SELFTESTS_REGISTERS_H
+#ifndef TINYVM_REGISTERS_H
+#define TINYVM_REGISTERS_H
 
 /* AMD APM vol. 2, "Performance Monitoring Counters" */
 #define LEGACY_SELECT0	0xc0010000

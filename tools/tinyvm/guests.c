@@ -141,59 +141,18 @@ void handle_nmis(struct vm *vm, uint64_t restart)
 	*word_at(vm, SAMPLES) = 0;
 }
 
+void prepare_sampler(struct vm *vm, struct pmu pmu, unsigned int rounds, unsigned int period)
+{
+	load_code(vm, sampler_start, sampler_end, (struct kvm_regs){ .rsi = rounds });
+	handle_nmis(vm, NEG(period));
+	put_counter(vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(period));
+	put_counter(vm, pmu, 1, INSTRUCTIONS | OS | EN, 0);
+}
+
 struct vm make_sampler(unsigned int rounds, unsigned int period)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
-	struct pmu pmu = pmu_of(&vm);
 
-	load_code(&vm, sampler_start, sampler_end, (struct kvm_regs){ .rsi = rounds });
-	handle_nmis(&vm, NEG(period));
-	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(period));
-	put_counter(&vm, pmu, 1, INSTRUCTIONS | OS | EN, 0);
+	prepare_sampler(&vm, pmu_of(&vm), rounds, period);
 	return vm;
-}
-
-unsigned int skid(void)
-{
-	const char *text = getenv("SKID");
-
-	return text ? atoi(text) : 0;
-}
-
-void check_sampler(struct vm *vm, unsigned int rounds, unsigned int period,
-		   const char *name)
-{
-	uint32_t samples = sampler_samples(rounds, period), got = *word_at(vm, SAMPLES);
-	struct pmu pmu = pmu_of(vm);
-	uint64_t since = counter(vm, pmu, 0) - NEG(period) - HANDLER_COUNTED, late;
-
-	if (skid()) {
-		/* All that is in no period: instructions between an overflow and its interrupt */
-		late = SAMPLER_INSTRUCTIONS(rounds) - HANDLER_COUNTED - since -
-		       got * (uint64_t)(period - HANDLER_COUNTED);
-		check(late > 0 && late <= got * skid(),
-		      "%s: instructions until an interrupt came, of %u: %lld", name, got,
-		      (long long)late);
-		samples = got;
-	} else {
-		is(got, samples, "%s: interrupts", name);
-		is(since, (SAMPLER_INSTRUCTIONS(rounds) - period) % (period - HANDLER_COUNTED),
-		   "%s: since the last interrupt", name);
-	}
-	is(counter(vm, pmu, 1), SAMPLER_INSTRUCTIONS(rounds) +
-	   HANDLER_INSTRUCTIONS * (uint64_t)samples, "%s: instructions", name);
-}
-
-unsigned int unknown_nmis(void)
-{
-	static char log[1 << 20];
-	int length = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
-	unsigned int n = 0;
-
-	if (length < 0)
-		err(1, "the kernel's log");
-	log[length] = '\0';
-	for (const char *p = log; (p = strstr(p, "NMI received for unknown reason")); p++)
-		n++;
-	return n;
 }
