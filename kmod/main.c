@@ -24,11 +24,17 @@ static int __init vpmu_module_init(void)
 	if (!vpmu_hw)
 		return -ENODEV;
 
-	vpmu_hooks_choose();
 	err = vpmu_compat_init();
 	if (err)
 		return err;
 	err = vpmu_compat_host_init();
+	if (err)
+		goto put_compat;
+	vpmu_hooks_choose();
+	err = vpmu_hooks_find(vpmu_hooks, vpmu_nr_hooks);
+	if (err)
+		goto put_compat;
+	err = vpmu_compat_tested();
 	if (err)
 		goto put_compat;
 
@@ -38,7 +44,7 @@ static int __init vpmu_module_init(void)
 		pr_err("no NMI handler: error %d\n", err);
 		goto put_compat;
 	}
-	err = vpmu_hooks_enable(vpmu_hooks, vpmu_nr_hooks);
+	err = vpmu_hooks_enable();
 	if (err)
 		goto remove_pmi;
 	/* Behind the hook that forgets the choices for a VM when the VM is freed */
@@ -77,3 +83,6 @@ module_exit(vpmu_module_exit);
 MODULE_AUTHOR("The kvm-vpmu developers");
 MODULE_DESCRIPTION("Virtual PMU for KVM guests");
 MODULE_LICENSE("GPL");
+#ifdef VPMU_VERSION
+MODULE_VERSION(VPMU_VERSION);
+#endif

@@ -132,7 +132,7 @@ void vpmu_pmi_before_halt(struct vpmu_vcpu *vv)
 		vpmu_counter_update(vv, i);
 	local_irq_restore(flags);
 
-	/* KVM before 6.7 doesn't check this request before it sleeps. */
+	/* KVM before 6.6 doesn't check this request before it sleeps. */
 	deliver_now(vv);
 }
 

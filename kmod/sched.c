@@ -3,6 +3,8 @@
  * Guest counters scheduled onto physical ones: from vcpu_load to vcpu_put, and nothing in between
  * at a VM exit.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <asm/msr.h>
 #include <uapi/linux/kvm_vpmu.h>
 
@@ -272,11 +274,16 @@ static void clear_dirty(void)
 	pc->dirty = 0;
 }
 
-/* Does the VM's KVM_SET_PMU_EVENT_FILTER deny the event of counter @i? */
+/*
+ * Does the VM's KVM_SET_PMU_EVENT_FILTER deny the event of counter @i?  An encrypted guest's events
+ * are all denied, as nobody knows its CPL.
+ */
 static bool is_denied(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct kvm_vcpu *vcpu = vv->hot.vcpu;
 
+	if (vpmu_compat_state_encrypted(vcpu))
+		return true;
 	if (!vpmu_compat_has_event_filter(vcpu))
 		return false;
 	if (i < vv->guest.general)
@@ -289,7 +296,9 @@ static u64 denied_counters(struct vpmu_vcpu *vv)
 	u64 denied = 0;
 	unsigned int i;
 
-	if (!vpmu_compat_has_event_filter(vv->hot.vcpu))
+	if (vpmu_compat_state_encrypted(vv->hot.vcpu))
+		pr_info_once("a guest's state was encrypted (KVM_SEV_ES_INIT): its counters don't count\n");
+	else if (!vpmu_compat_has_event_filter(vv->hot.vcpu))
 		return 0;
 	for (i = 0; i < vv->guest.nr; i++)
 		if (is_denied(vv, i))

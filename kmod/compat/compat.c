@@ -51,17 +51,56 @@ unsigned long vpmu_compat_lookup(const char *symbol)
 	return static_call(vpmu_lookup_name)(symbol);
 }
 
-static bool version_known(void)
+bool vpmu_compat_exported(const char *symbol)
 {
+	if (!__symbol_get(symbol))
+		return false;
+	__symbol_put(symbol);
+	return true;
+}
+
+static bool allow_untested;
+module_param(allow_untested, bool, 0444);
+MODULE_PARM_DESC(allow_untested,
+		 "load on kernels that no test has seen, if they have all that is needed (default: N)");
+
+static bool version_tested(void)
+{
+#ifdef RHEL_RELEASE_CODE
+	/* Red Hat's kernels have much of later ones. */
+	return false;
+#endif
 	switch (COMPAT_KERNEL >> 8) {
 	case KERNEL_VERSION(6, 1, 0) >> 8:
 	case KERNEL_VERSION(6, 12, 0) >> 8:
-	case KERNEL_VERSION(7, 2, 0) >> 8:
-	case KERNEL_VERSION(7, 3, 0) >> 8:
+	case KERNEL_VERSION(6, 16, 0) >> 8 ... KERNEL_VERSION(6, 19, 0) >> 8:
+	case KERNEL_VERSION(7, 0, 0) >> 8 ... KERNEL_VERSION(7, 3, 0) >> 8:
 		return true;
 	default:
 		return false;
 	}
+}
+
+int vpmu_compat_tested(void)
+{
+	if (version_tested())
+		return 0;
+	if (!allow_untested) {
+		pr_err("no test has seen kernel %s, only 6.1, 6.12 and 6.16 to 7.3; allow_untested=1 loads all the same\n",
+		       init_utsname()->release);
+		return -EOPNOTSUPP;
+	}
+	pr_warn("no test has seen kernel %s: it has all that is needed, but counts may be wrong\n",
+		init_utsname()->release);
+	return 0;
+}
+
+/* KVM's parameter, which KVM clears where it can't have a vPMU itself (hybrid CPUs, no PMU) */
+static bool kvm_has_pmu(void)
+{
+	const bool *on = (const bool *)vpmu_compat_lookup("kvm:enable_pmu");
+
+	return !on || *on;
 }
 
 /* KVM's mediated vPMU, from 7.0 on, takes all physical counters. */
@@ -156,17 +195,26 @@ static int find_exit_info(void)
 
 #endif
 
+/*
+ * KVM's cache of registers may be stale where a vCPU is switched out.  Linux from 6.13 on has a
+ * function for that ("KVM: x86: Bypass register cache when querying CPL from kvm_sched_out()").
+ */
+static unsigned long find_get_cpl(void)
+{
+	unsigned long cpl;
+
+	if (!vpmu_compat_on_intel())
+		return vpmu_compat_require("svm_get_cpl");
+	cpl = vpmu_compat_resolve("vmx_get_cpl_no_cache");
+	return cpl ? cpl : vpmu_compat_require("vmx_get_cpl");
+}
+
 int vpmu_compat_init(void)
 {
 	unsigned long cpl, address, lookup, is_kvm, deliver;
 
-	if (!version_known()) {
-		pr_err("kernel %s is not supported, only 6.1, 6.12, 7.2 and 7.3 are\n",
-		       init_utsname()->release);
-		return -EOPNOTSUPP;
-	}
-
-	cpl = vpmu_compat_require(vpmu_compat_on_intel() ? "vmx_get_cpl" : "svm_get_cpl");
+	request_module("%s", vpmu_compat_kvm_module());
+	cpl = find_get_cpl();
 	if (!cpl)
 		return -ENOENT;
 	address = vpmu_compat_require("__module_address");
@@ -189,6 +237,10 @@ int vpmu_compat_init(void)
 	static_call_update(vpmu_module_address, (void *)address);
 	static_call_update(vpmu_lookup_name, (void *)lookup);
 
+	if (!kvm_has_pmu()) {
+		pr_err("KVM's own vPMU is off (kvm.enable_pmu=0, or a CPU that KVM has none for): guests could have no PMU\n");
+		return -ENODEV;
+	}
 	if (mediated_pmu_enabled()) {
 		pr_err("KVM's own mediated vPMU is on; load %s with enable_mediated_pmu=0 to use this one\n",
 		       vpmu_compat_kvm_module());
@@ -212,7 +264,7 @@ bool vpmu_compat_file_is_vm(struct file *file)
 	return static_call(vpmu_file_is_vm)(file);
 }
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#ifndef COMPAT_HAVE_DIRECT_OPS
 
 int vpmu_compat_direct_enable(struct compat_direct *direct)
 {

@@ -12,18 +12,27 @@
 #include <linux/version.h>
 #include <asm/fpu/api.h>
 
-#include "retired.h"
-
 /**
  * vpmu_compat_init() - find what this module needs of the running kernel
  *
  * Pins the KVM vendor module.
  *
- * Return: 0; -EOPNOTSUPP for an unknown kernel version, -ENOENT if a symbol is missing, -EBUSY if
- * KVM's own mediated vPMU is on; with a message.
+ * Return: 0; -ENOENT if a symbol is missing, -ENODEV if KVM has no vPMU, -EBUSY if KVM's own
+ * mediated vPMU is on; with a message.
  */
 int vpmu_compat_init(void);
 void vpmu_compat_exit(void);
+
+/**
+ * vpmu_compat_tested() - has this module's tests seen the running kernel?
+ *
+ * What can be probed was probed before.  What a kernel may do otherwise without another symbol,
+ * prototype or structure, only tests show.
+ *
+ * Return: 0, also for another kernel with the parameter allow_untested; else -EOPNOTSUPP and a
+ * message.
+ */
+int vpmu_compat_tested(void);
 
 /**
  * vpmu_compat_resolve() - where a kernel function can be hooked
@@ -40,6 +49,9 @@ unsigned long vpmu_compat_require(const char *symbol);
 /* The address of a function or variable, which need not be hookable; 0 if there is none */
 unsigned long vpmu_compat_lookup(const char *symbol);
 
+/* Do KVM and the kernel export the function to other modules (GPL)? */
+bool vpmu_compat_exported(const char *symbol);
+
 /* Is KVM's vendor module kvm_intel? */
 static inline bool vpmu_compat_on_intel(void)
 {
@@ -54,17 +66,13 @@ static inline const char *vpmu_compat_kvm_module(void)
 /* The emulator: all went well (X86EMUL_CONTINUE of arch/x86/kvm/kvm_emulate.h) */
 #define COMPAT_EMUL_CONTINUE	0
 
-/* The function of kvm_amd that emulates INT1; earlier kernels let the CPU execute INT1. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+/* The function of kvm_amd that emulates INT1; before 7.3 guests execute INT1 themselves. */
 #define COMPAT_SVM_INT1	"icebp_interception"
-#endif
-
-/* The function of kvm_intel that every exit of a nested guest passes */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-#define COMPAT_NESTED_VMX_VMEXIT	"nested_vmx_vmexit"
-#else
-#define COMPAT_NESTED_VMX_VMEXIT	"__nested_vmx_vmexit"
-#endif
+static inline bool vpmu_compat_emulates_int1(void)
+{
+	return !vpmu_compat_on_intel() && (LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0) ||
+					   vpmu_compat_resolve(COMPAT_SVM_INT1));
+}
 
 /*
  * Is KVM handling the interrupt or NMI that made the guest exit?  Then KVM will check the vCPU's
@@ -77,7 +85,8 @@ static inline bool vpmu_compat_after_exit(const struct kvm_vcpu *vcpu)
 
 /*
  * Has an NMI made the guest exit that is still to be handled?  Linux from 6.3 on handles those
- * within vmx_vcpu_run(), AMD's CPUs when KVM sets the global interrupt flag.
+ * within vmx_vcpu_run() ("KVM: VMX: Handle NMI VM-Exits in noinstr region"), AMD's CPUs when KVM
+ * sets the global interrupt flag.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu);
@@ -95,31 +104,36 @@ static inline bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
  */
 static inline bool vpmu_compat_is_protected(struct kvm_vcpu *vcpu)
 {
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-	return fpstate_is_confidential(&vcpu->arch.guest_fpu);
-#else
+#ifdef COMPAT_HAVE_PROTECTED_STATE
 	return vcpu->kvm->arch.has_protected_state;
+#else
+	return fpstate_is_confidential(&vcpu->arch.guest_fpu);
 #endif
 }
 
 /*
- * Is the vCPU loaded for KVM_RUN, and not for another ioctl?  Linux before 6.11 has no flag for
- * that; the answer is @seen: kvm_arch_vcpu_ioctl_run() was called, and since then only task
- * switches have put the vCPU.  From 6.11 on, the answer is no also for KVM_RUN with immediate_exit,
- * which enters no guest.
+ * Has the vCPU's state been encrypted since (KVM_SEV_LAUNCH_UPDATE_VMSA, or another VM's state that
+ * was moved there)?  A VM that isn't of an encrypted type (KVM_SEV_ES_INIT) isn't known before.
  */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-#define COMPAT_NO_RUN_FLAG
-static inline bool vpmu_compat_running(const struct kvm_vcpu *vcpu, bool seen)
+static inline bool vpmu_compat_state_encrypted(const struct kvm_vcpu *vcpu)
 {
-	return seen;
+	return vcpu->arch.guest_state_protected;
 }
-#else
+
+/*
+ * Is the vCPU loaded for KVM_RUN, and not for another ioctl?  KVM has a flag for that; where the
+ * flag is missing the answer is @seen: kvm_arch_vcpu_ioctl_run() was called, and since then only
+ * task switches have put the vCPU.  With the flag, the answer is no also for KVM_RUN with
+ * immediate_exit, which enters no guest.
+ */
 static inline bool vpmu_compat_running(const struct kvm_vcpu *vcpu, bool seen)
 {
+#ifdef COMPAT_HAVE_WANTS_TO_RUN
 	return vcpu->wants_to_run;
-}
+#else
+	return seen;
 #endif
+}
 
 /* Has the VM an event filter (KVM_SET_PMU_EVENT_FILTER)? */
 static inline bool vpmu_compat_has_event_filter(const struct kvm_vcpu *vcpu)
@@ -135,9 +149,9 @@ bool vpmu_compat_fixed_allowed(struct kvm_vcpu *vcpu, unsigned int n);
 void vpmu_compat_deliver_pmi(struct kvm_vcpu *vcpu);
 
 /*
- * Linux before 6.7 checks KVM_REQ_NMI before KVM_REQ_PMI.  An NMI that the latter causes would wait
- * for the next round, and an interrupt of the guest would come first.  Process the NMI; the vCPU is
- * about to be entered.
+ * Linux before 6.7 checks KVM_REQ_NMI before KVM_REQ_PMI ("KVM: x86: Service NMI requests after PMI
+ * requests in VM-Enter path").  An NMI that the latter causes would wait for the next round, and an
+ * interrupt of the guest would come first.  Process the NMI; the vCPU is about to be entered.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
 #define COMPAT_NMI_WAITS
@@ -152,7 +166,7 @@ void vpmu_compat_proto_init(struct kvm_vcpu *vcpu);
 int vpmu_compat_proto_create(struct kvm_vcpu *vcpu);
 /* The ioctls for CPUID differ in the types behind the pointers. */
 int vpmu_compat_proto_cpuid(struct kvm_vcpu *vcpu, void *cpuid, void __user *entries);
-/* The second argument is a bool up to early 6.12, and a mask later. */
+/* The second argument: none up to 6.8, then a bool; a mask from 6.17 on and in stable kernels */
 fastpath_t vpmu_compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 struct x86_emulate_ctxt;
 int vpmu_compat_proto_emulate(struct x86_emulate_ctxt *ctxt);
@@ -187,17 +201,7 @@ static inline bool vpmu_compat_may_rdpmc(struct kvm_vcpu *vcpu)
 }
 
 /* For ftrace handlers: the traced function's arguments from 0 on, and where to continue */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-static inline unsigned long vpmu_compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
-{
-	return regs_get_kernel_argument(&fregs->regs, n);
-}
-
-static inline void vpmu_compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
-{
-	ftrace_instruction_pointer_set(fregs, ip);
-}
-#else
+#ifdef COMPAT_HAVE_FTRACE_ARGUMENT
 static inline unsigned long vpmu_compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
 {
 	return ftrace_regs_get_argument(fregs, n);
@@ -206,6 +210,16 @@ static inline unsigned long vpmu_compat_ftrace_argument(struct ftrace_regs *freg
 static inline void vpmu_compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
 {
 	ftrace_regs_set_instruction_pointer(fregs, ip);
+}
+#else
+static inline unsigned long vpmu_compat_ftrace_argument(struct ftrace_regs *fregs, unsigned int n)
+{
+	return regs_get_kernel_argument(&fregs->regs, n);
+}
+
+static inline void vpmu_compat_ftrace_set_ip(struct ftrace_regs *fregs, unsigned long ip)
+{
+	ftrace_instruction_pointer_set(fregs, ip);
 }
 #endif
 

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /* KVM_SET_PMU_EVENT_FILTER: what the VM's filter allows, as KVM decides it for its own counters. */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/bits.h>
+#include <linux/printk.h>
 #include <asm/perf_event.h>
 
 #include "compat.h"
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#ifndef COMPAT_HAVE_MASKED_FILTER
 
 #define pmu_filter	kvm_pmu_event_filter
+
+static bool as_expected(const struct pmu_filter *filter)
+{
+	return true;
+}
 
 /* check_pmu_event_filter() of arch/x86/kvm/pmu.c */
 static bool event_allowed(struct kvm *kvm, u64 select)
@@ -29,8 +37,11 @@ static bool event_allowed(struct kvm *kvm, u64 select)
 #define pmu_filter	kvm_x86_pmu_event_filter
 
 /* Linux 7.3 has moved this from asm/kvm_host.h to arch/x86/kvm/pmu.c. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+#ifndef COMPAT_HAVE_PUBLIC_FILTER
 struct kvm_x86_pmu_event_filter {
+#ifdef COMPAT_TEST_SHIFT
+	__u64 shift;
+#endif
 	__u32 action;
 	__u32 nevents;
 	__u32 fixed_counter_bitmap;
@@ -43,6 +54,24 @@ struct kvm_x86_pmu_event_filter {
 };
 #endif
 
+/* As kvm_vm_ioctl_set_pmu_event_filter() leaves each filter; the structure may be KVM's own. */
+static bool as_expected(const struct pmu_filter *filter)
+{
+	if (filter->includes == filter->events &&
+	    filter->excludes == filter->events + filter->nr_includes &&
+	    filter->nr_includes + filter->nr_excludes == filter->nevents)
+		return true;
+	pr_err_once("KVM's event filter isn't laid out as expected: VMs with one count nothing\n");
+	return false;
+}
+
+/* kvm_pmu_ops.EVENTSEL_EVENT: Intel's IN_TX is where AMD's event numbers go on. */
+static u64 event_number(u64 select)
+{
+	return select & (vpmu_compat_on_intel() ? ARCH_PERFMON_EVENTSEL_EVENT :
+						  AMD64_EVENTSEL_EVENT);
+}
+
 static bool has_event(const u64 *entries, u32 nr, u64 select)
 {
 	u64 unit_mask = select & ARCH_PERFMON_EVENTSEL_UMASK;
@@ -52,7 +81,7 @@ static bool has_event(const u64 *entries, u32 nr, u64 select)
 		u64 mask = entries[i] >> (KVM_PMU_MASKED_ENTRY_UMASK_MASK_SHIFT - 8);
 		u64 match = entries[i] & KVM_PMU_MASKED_ENTRY_UMASK_MATCH;
 
-		if (!((entries[i] ^ select) & AMD64_EVENTSEL_EVENT) &&
+		if (event_number(entries[i]) == event_number(select) &&
 		    (unit_mask & mask) == match)
 			return true;
 	}
@@ -68,6 +97,8 @@ static bool event_allowed(struct kvm *kvm, u64 select)
 
 	if (!filter)
 		return true;
+	if (!as_expected(filter))
+		return false;
 	listed = has_event(filter->includes, filter->nr_includes, select) &&
 		 !has_event(filter->excludes, filter->nr_excludes, select);
 	return listed == (filter->action == KVM_PMU_EVENT_ALLOW);
@@ -80,8 +111,10 @@ static bool fixed_allowed(struct kvm *kvm, unsigned int n)
 {
 	const struct pmu_filter *filter = srcu_dereference(kvm->arch.pmu_event_filter, &kvm->srcu);
 
-	return !filter || !!(filter->fixed_counter_bitmap & BIT(n)) ==
-			  (filter->action == KVM_PMU_EVENT_ALLOW);
+	if (!filter)
+		return true;
+	return as_expected(filter) && !!(filter->fixed_counter_bitmap & BIT(n)) ==
+				      (filter->action == KVM_PMU_EVENT_ALLOW);
 }
 
 bool vpmu_compat_event_allowed(struct kvm_vcpu *vcpu, u64 select)

@@ -17,12 +17,16 @@ DEFINE_STATIC_CALL_NULL(vpmu_lapic_init, vpmu_compat_proto_lapic_init);
 
 /* The beginning of struct cpu_hw_events in arch/x86/events/perf_event.h */
 struct host_events {
+#ifdef COMPAT_TEST_SHIFT	/* a test's module, for a structure that isn't this kernel's */
+	void *shift;
+#endif
 	struct perf_event *by_slot[X86_PMC_IDX_MAX];
 	unsigned long active[BITS_TO_LONGS(X86_PMC_IDX_MAX)];
 	unsigned long dirty[BITS_TO_LONGS(X86_PMC_IDX_MAX)];
 };
 
-static struct host_events __percpu *host_events;
+static char __percpu *host_base;			/* cpu_hw_events, whatever there is */
+static struct host_events __percpu *host_events;	/* the same, if it is what is expected */
 static size_t intel_masks;	/* where in cpu_hw_events */
 
 /*
@@ -44,14 +48,14 @@ static int find_intel(void)
 		return -ENOENT;
 	static_call_update(vpmu_perf_guest_get_msrs, (void *)get);
 	static_call_update(vpmu_lapic_init, (void *)lapic);
-	if (!host_events)
+	if (!host_base)
 		return -ENOENT;
 
 	local_irq_save(flags);
 	msrs = static_call(vpmu_perf_guest_get_msrs)(&nr, NULL);
 	if (msrs && nr && msrs->msr == MSR_CORE_PERF_GLOBAL_CTRL) {
 		guest_only = (u64 *)msrs - 2;
-		intel_masks = (char *)guest_only - (char *)this_cpu_ptr(host_events);
+		intel_masks = (char *)guest_only - this_cpu_ptr(host_base);
 		before = msrs->host;
 		control = vpmu_compat_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
 		*guest_only ^= BIT_ULL(0);
@@ -70,11 +74,49 @@ static int find_intel(void)
 	return 0;
 }
 
+/*
+ * Is struct host_events what this kernel has there?  Where perf puts an event of the module's own
+ * shows it.
+ */
+static bool events_found_at(unsigned int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS,
+		.size = sizeof(attr), .pinned = 1,
+	};
+	const struct host_events *events = per_cpu_ptr(host_events, cpu);
+	struct perf_event *event;
+	bool found = false;
+	int slot;
+
+	event = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
+	if (IS_ERR(event))
+		return false;
+	slot = READ_ONCE(event->hw.idx);
+	if (slot >= 0 && slot < X86_PMC_IDX_MAX)
+		found = READ_ONCE(events->by_slot[slot]) == event && test_bit(slot, events->active);
+	perf_event_release_kernel(event);
+	return found && test_bit(slot, events->dirty);
+}
+
+static void find_events(void)
+{
+	unsigned int i;
+
+	host_base = (char __percpu *)vpmu_compat_lookup("cpu_hw_events");
+	host_events = (struct host_events __percpu *)host_base;
+	/* A process that may use RDPMC may have had perf clear the counter meanwhile. */
+	for (i = 0; host_events && i < 3; i++)
+		if (events_found_at(raw_smp_processor_id()))
+			return;
+	pr_info("cpu_hw_events %s: host events' times won't show lent counters\n",
+		host_events ? "isn't as expected" : "not found");
+	host_events = NULL;
+}
+
 int vpmu_compat_host_init(void)
 {
-	host_events = (struct host_events __percpu *)vpmu_compat_lookup("cpu_hw_events");
-	if (!host_events)
-		pr_info("cpu_hw_events not found: host events' times won't show lent counters\n");
+	find_events();
 	return vpmu_compat_on_intel() ? find_intel() : 0;
 }
 
@@ -96,7 +138,7 @@ bool vpmu_compat_msr_list_constant(const struct perf_guest_switch_msr *msrs, int
 
 unsigned long *vpmu_compat_only_in_guest(void)
 {
-	return (unsigned long *)((char *)this_cpu_ptr(host_events) + intel_masks);
+	return (unsigned long *)(this_cpu_ptr(host_base) + intel_masks);
 }
 
 unsigned long *vpmu_compat_only_in_host(void)
@@ -127,8 +169,8 @@ struct compat_counters vpmu_compat_perf_counters(void)
 }
 
 /*
- * The event that runs there.  Linux before 7.0 removes a stopped event from the table; later ones
- * keep it until another event gets the counter.
+ * The event that runs there.  Linux before 7.0, but for later 6.18, removes a stopped event from
+ * the table; others keep it until another event gets the counter.
  */
 static struct perf_event *host_event(unsigned int slot)
 {

@@ -4,7 +4,6 @@
 #define VPMU_COMPAT_HOST_H
 
 #include <linux/types.h>
-#include <linux/version.h>
 #include <asm/msr.h>
 
 struct perf_event;
@@ -94,8 +93,8 @@ bool vpmu_compat_host_counters_dirty(unsigned long mask);
  */
 bool vpmu_compat_msr_list_constant(const struct perf_guest_switch_msr *msrs, int nr);
 
-/* The kernel renamed its own helpers in 6.16. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+/* The kernel has renamed its own helpers. */
+#ifndef COMPAT_HAVE_RDMSRQ
 
 static inline u64 vpmu_compat_rdmsr(u32 msr)
 {

@@ -66,8 +66,11 @@ static void hook_report_error(int err)
 		       symbol ? symbol : "a function", err);
 }
 
-static int resolve(struct hook *hook)
+static int find(struct hook *hook)
 {
+	hook->ip = 0;
+	if (hook->needed && !hook->needed())
+		return 0;
 	hook->ip = vpmu_compat_resolve(hook->symbol);
 	if (!hook->ip) {
 		if (hook->missing_msg) {
@@ -80,10 +83,14 @@ static int resolve(struct hook *hook)
 	}
 	if (hook->bind)
 		hook->bind((void *)(hook->ip + MCOUNT_INSN_SIZE));
-	if (hook->stub)
+	return 0;
+}
+
+static int add_to_filter(const struct hook *hook)
+{
+	if (hook->stub || !hook->ip)
 		return 0;
-	return ftrace_set_filter_ip(hook->handler ? &redirecting : &watching, hook->ip,
-				    0, 0);
+	return ftrace_set_filter_ip(hook->handler ? &redirecting : &watching, hook->ip, 0, 0);
 }
 
 static int enable_stub(struct hook *hook)
@@ -114,7 +121,7 @@ static void disable_stubs(void)
 	}
 }
 
-int vpmu_hooks_enable(struct hook *table, unsigned int nr)
+int vpmu_hooks_find(struct hook *table, unsigned int nr)
 {
 	unsigned int i;
 	int err;
@@ -122,7 +129,20 @@ int vpmu_hooks_enable(struct hook *table, unsigned int nr)
 	hooks = table;
 	nr_hooks = nr;
 	for (i = 0; i < nr; i++) {
-		err = resolve(&table[i]);
+		err = find(&table[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int vpmu_hooks_enable(void)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < nr_hooks; i++) {
+		err = add_to_filter(&hooks[i]);
 		if (err)
 			goto free;
 	}
@@ -138,8 +158,8 @@ int vpmu_hooks_enable(struct hook *table, unsigned int nr)
 		hook_report_error(err);
 		goto free;
 	}
-	for (i = 0; i < nr; i++) {
-		err = enable_stub(&table[i]);
+	for (i = 0; i < nr_hooks; i++) {
+		err = enable_stub(&hooks[i]);
 		if (err) {
 			vpmu_hooks_disable();
 			return err;

@@ -18,6 +18,8 @@
  * struct hook - a function that is hooked
  * @symbol: its name
  * @intel: its counterpart in kvm_intel, if that has another name
+ * @intel_later: the name that later kernels have for @intel
+ * @needed: does this kernel need the hook?  NULL: every kernel does
  * @handler: runs in its place, with the same prototype; NULL to only watch
  * @pre: called before the function runs, with its first two arguments; whether
  *	to redirect this call
@@ -30,6 +32,8 @@
 struct hook {
 	const char *symbol;
 	const char *intel;
+	const char *intel_later;
+	bool (*needed)(void);
 	void *handler;
 	bool (*pre)(void *arg, unsigned long second);
 	void (*stub)(void);
@@ -44,18 +48,25 @@ struct hook {
 };
 
 /**
- * vpmu_hooks_enable() - hook all functions of a table
+ * vpmu_hooks_find() - find all functions of a table
  * @table: the table; those called most often come first
  * @nr: its length
  *
- * Either all are hooked (but for optional ones that are missing) or none.
  * There is one table at a time.
  *
- * Return: 0; -ENOENT if a symbol is missing, -EBUSY if another IPMODIFY user
- * (a livepatch, say) has taken a function, or what ftrace returned.  A message
- * names the function.
+ * Return: 0, or -ENOENT and a message with the symbol that is missing
  */
-int vpmu_hooks_enable(struct hook *table, unsigned int nr);
+int vpmu_hooks_find(struct hook *table, unsigned int nr);
+
+/**
+ * vpmu_hooks_enable() - hook the functions that were found
+ *
+ * Either all are hooked (but for optional ones that are missing) or none.
+ *
+ * Return: 0; -EBUSY if another IPMODIFY user (a livepatch, say) has taken a function, or what
+ * ftrace returned.  A message names the function.
+ */
+int vpmu_hooks_enable(void);
 
 /*
  * Unhook them.  No handler is entered any more afterwards, and those that don't sleep have
@@ -89,7 +100,7 @@ void vpmu_stub_kvm_pmu_handle_event(void);
 extern struct hook vpmu_hooks[];
 extern const unsigned int vpmu_nr_hooks;
 
-/* Choose symbols and stubs for this host's CPU; first of all. */
+/* Choose symbols and stubs for this host's CPU and kernel, before vpmu_hooks_find(). */
 void vpmu_hooks_choose(void);
 
 /* All hooks are in place: vCPUs that are created from now on may get an object. */

@@ -100,16 +100,20 @@ SYM_FUNC_END(vpmu_stub_vcpu_run_uncounted)
 	RET
 .endm
 
-#ifdef COMPAT_RETIRED_INSTRUCTION_ID
 /* kvm_pmu_trigger_event(vcpu, event) */
 .macro EVENT_RETIRED counted:req
-	cmpq	$COMPAT_RETIRED_INSTRUCTION_ID, %rsi
+	cmpq	$COMPAT_RETIRED_INSTRUCTION, %rsi
+	je	.Lis_instruction_\@
+	cmpq	$COMPAT_RETIRED_INSTRUCTION_PERF, %rsi
 	jne	.Lbranch_\@
+.Lis_instruction_\@:
 	RETIRED HOT_PENDING_INSTRUCTION \counted
 .Lbranch_\@:
-	cmpq	$COMPAT_RETIRED_BRANCH_ID, %rsi
+	cmpq	$COMPAT_RETIRED_BRANCH_AMD, %rsi
 	je	.Lis_branch_\@
-	cmpq	$COMPAT_RETIRED_BRANCH_ID_INTEL, %rsi
+	cmpq	$COMPAT_RETIRED_BRANCH_INTEL, %rsi
+	je	.Lis_branch_\@
+	cmpq	$COMPAT_RETIRED_BRANCH_PERF, %rsi
 	jne	.Lother_\@
 .Lis_branch_\@:
 	RETIRED HOT_PENDING_BRANCH \counted
@@ -124,7 +128,7 @@ SYM_FUNC_END(vpmu_stub_event_retired)
 STUB_START vpmu_stub_event_retired_uncounted
 	EVENT_RETIRED 0
 SYM_FUNC_END(vpmu_stub_event_retired_uncounted)
-#else
+
 /* kvm_pmu_instruction_retired(vcpu), kvm_pmu_branch_retired(vcpu) */
 STUB_START vpmu_stub_instruction_retired
 	RETIRED HOT_PENDING_INSTRUCTION 1
@@ -141,7 +145,6 @@ SYM_FUNC_END(vpmu_stub_instruction_retired_uncounted)
 STUB_START vpmu_stub_branch_retired_uncounted
 	RETIRED HOT_PENDING_BRANCH 0
 SYM_FUNC_END(vpmu_stub_branch_retired_uncounted)
-#endif
 
 /*
  * perf_guest_get_msrs(nr, data), on Intel's CPUs at each VM entry.  With NULL, KVM leaves the VMCS

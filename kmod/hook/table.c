@@ -216,7 +216,7 @@ struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data)
 	return msrs;
 }
 
-#ifdef COMPAT_NO_RUN_FLAG
+#ifndef COMPAT_HAVE_WANTS_TO_RUN
 /* KVM_RUN, before it loads the vCPU */
 static bool notrace run_begins(void *vcpu, unsigned long second)
 {
@@ -295,7 +295,6 @@ static int vpmu_emulator_fix_hypercall(struct x86_emulate_ctxt *ctxt)
 	return result;
 }
 
-#ifdef COMPAT_SVM_INT1
 /* KVM emulates INT1, an instruction and a branch, and reports neither. */
 static bool notrace guest_int1(void *vcpu, unsigned long unused)
 {
@@ -307,7 +306,6 @@ static bool notrace guest_int1(void *vcpu, unsigned long unused)
 	}
 	return false;
 }
-#endif
 
 /*
  * Without PERF_EF_UPDATE (a throttled event, say) the event's count so far stays in the counter,
@@ -323,6 +321,20 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 		vpmu_host_changed();
 	}
 	return false;
+}
+
+/*
+ * Who reports emulated instructions: one function for all events, or one for each.  Kernels with
+ * the latter may have a static function of the former's name, with other arguments.
+ */
+static bool retired_by_event(void)
+{
+	return vpmu_compat_exported("kvm_pmu_trigger_event");
+}
+
+static bool retired_by_function(void)
+{
+	return !retired_by_event();
 }
 
 #define REDIRECT_WHEN(function, condition)				\
@@ -349,24 +361,24 @@ struct hook vpmu_hooks[] = {
 		.stub_uncounted = vpmu_stub_vcpu_run_uncounted,
 		.bind = bind_vcpu_run,
 	},
-#ifdef COMPAT_RETIRED_INSTRUCTION_ID
 	{
 		.symbol = "kvm_pmu_trigger_event",
+		.needed = retired_by_event,
 		.stub = vpmu_stub_event_retired,
 		.stub_uncounted = vpmu_stub_event_retired_uncounted,
 	},
-#else
 	{
 		.symbol = "kvm_pmu_instruction_retired",
+		.needed = retired_by_function,
 		.stub = vpmu_stub_instruction_retired,
 		.stub_uncounted = vpmu_stub_instruction_retired_uncounted,
 	},
 	{
 		.symbol = "kvm_pmu_branch_retired",
+		.needed = retired_by_function,
 		.stub = vpmu_stub_branch_retired,
 		.stub_uncounted = vpmu_stub_branch_retired_uncounted,
 	},
-#endif
 	{
 		.symbol = "perf_guest_get_msrs",
 		.stub = vpmu_stub_perf_guest_get_msrs,
@@ -378,7 +390,7 @@ struct hook vpmu_hooks[] = {
 	STUB(kvm_pmu_set_msr),
 	STUB(kvm_pmu_rdpmc),
 	STUB(kvm_pmu_handle_event),
-#ifdef COMPAT_NO_RUN_FLAG
+#ifndef COMPAT_HAVE_WANTS_TO_RUN
 	{
 		.symbol = "kvm_arch_vcpu_ioctl_run",
 		.pre = run_begins,
@@ -405,7 +417,8 @@ struct hook vpmu_hooks[] = {
 	},
 	{
 		.symbol = "nested_svm_vmexit",
-		.intel = COMPAT_NESTED_VMX_VMEXIT,
+		.intel = "nested_vmx_vmexit",
+		.intel_later = "__nested_vmx_vmexit",
 		.pre = level_changes,
 	},
 	{
@@ -417,13 +430,12 @@ struct hook vpmu_hooks[] = {
 		.symbol = "kvm_vcpu_reset",
 		.pre = level_changes,
 	},
-#ifdef COMPAT_SVM_INT1
 	{
 		.symbol = COMPAT_SVM_INT1,
+		.needed = vpmu_compat_emulates_int1,
 		.pre = guest_int1,
 		.missing_msg = "the guest's INT1 isn't counted",
 	},
-#endif
 	{
 		.symbol = "emulator_fix_hypercall",
 		.handler = vpmu_emulator_fix_hypercall,
@@ -450,12 +462,15 @@ const unsigned int vpmu_nr_hooks = ARRAY_SIZE(vpmu_hooks);
 
 void vpmu_hooks_choose(void)
 {
-	unsigned int i;
+	struct hook *hook;
 
-	for (i = 0; i < vpmu_nr_hooks; i++) {
-		if (vpmu_compat_on_intel() && vpmu_hooks[i].intel)
-			vpmu_hooks[i].symbol = vpmu_hooks[i].intel;
-		if (!vpmu_hw->entry_counts && vpmu_hooks[i].stub_uncounted)
-			vpmu_hooks[i].stub = vpmu_hooks[i].stub_uncounted;
+	for (hook = vpmu_hooks; hook < vpmu_hooks + vpmu_nr_hooks; hook++) {
+		if (vpmu_compat_on_intel() && hook->intel)
+			hook->symbol = hook->intel;
+		if (vpmu_compat_on_intel() && hook->intel_later &&
+		    vpmu_compat_resolve(hook->intel_later))
+			hook->symbol = hook->intel_later;
+		if (!vpmu_hw->entry_counts && hook->stub_uncounted)
+			hook->stub = hook->stub_uncounted;
 	}
 }

@@ -27,6 +27,10 @@ struct hw_accesses vpmu_hw_accesses(void)
 
 const struct hw_ops *vpmu_hw_probe(void)
 {
+	if (boot_cpu_has(X86_FEATURE_HYBRID_CPU)) {
+		pr_err("hybrid CPUs are not supported: their kinds of cores have different PMUs\n");
+		return NULL;
+	}
 	switch (boot_cpu_data.x86_vendor) {
 	case X86_VENDOR_AMD:
 	case X86_VENDOR_HYGON:

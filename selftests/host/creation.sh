@@ -22,6 +22,10 @@ insmod "$modules/protect.ko" || exit
 relay "$BUILD/kvm/creation" unlisted
 rmmod protect
 is "a guest whose state is encrypted: the log says so" "$(dmesg | grep -c 'kvm_vpmu: guests whose state is encrypted')" 1
+insmod "$modules/protect.ko" late=1 || exit
+relay "$BUILD/kvm/creation" uncounted
+rmmod protect
+is "a guest whose state was encrypted: the log says so" "$(dmesg | grep -c "a guest's state was encrypted")" 1
 relay "$BUILD/kvm/creation"
 rmmod kvm_vpmu
 is "the module can be unloaded" "$(grep -c '^kvm_vpmu ' /proc/modules)" 0

@@ -18,11 +18,63 @@ rmmod taker
 symbol=svm_get_cpl
 [ $kvm = kvm_amd ] || symbol=vmx_get_cpl
 modprobe -r $kvm
-kvm_users='' refused "$kvm not loaded" "Unknown symbol in module" \
+mkdir -p /run/modprobe.d
+echo "install $kvm /bin/false" >/run/modprobe.d/none.conf
+kvm_users='' refused "$kvm can't be loaded" "Unknown symbol in module" \
 	"$symbol not found" "$module"
+rm /run/modprobe.d/none.conf
+insmod "$module"
+is "insmod loads $kvm" "$(grep -c "^$kvm " /proc/modules)" 1
+rmmod kvm_vpmu
+
+modprobe -r $kvm kvm
+modprobe kvm enable_pmu=0
+modprobe $kvm
+refused "KVM without a vPMU" "No such device" "enable_pmu=0" "$module"
+modprobe -r $kvm kvm
 modprobe $kvm
 
-refused "an unknown kernel" "Operation not supported" "is not supported" "$BUILD/unknown/$(uname -r)/kvm_vpmu.ko"
+# A kernel that no test has seen: refused, but where the owner says otherwise
+unknown=$BUILD/unknown/$(uname -r)/kvm_vpmu.ko
+refused "an unknown kernel" "Operation not supported" "allow_untested=1" "$unknown"
+dmesg -C
+insmod "$unknown" allow_untested=1
+is "an unknown kernel, allowed: it warns" "$(dmesg | grep -c 'no test has seen kernel')" 1
+is "an unknown kernel, allowed: exact" "$("$rawvm" count 1000)" 2004
+rmmod kvm_vpmu
+
+# A kernel without one of the functions that the module needs: the module that looks for another name.
+# All kernels have these.
+needed="__module_address kallsyms_lookup_name file_is_kvm kvm_pmu_deliver_pmi kvm_pmu_is_valid_msr
+	kvm_pmu_get_msr kvm_pmu_set_msr kvm_pmu_rdpmc kvm_pmu_handle_event kvm_arch_vcpu_load
+	kvm_arch_vcpu_put x86_pmu_start x86_pmu_stop kvm_vcpu_halt kvm_vcpu_reset kvm_arch_destroy_vm
+	kvm_vcpu_ioctl_set_cpuid kvm_vcpu_ioctl_set_cpuid2 kvm_vcpu_ioctl_get_cpuid2 kvm_pmu_refresh
+	kvm_pmu_destroy kvm_arch_vcpu_create"
+if [ $kvm = kvm_amd ]; then
+	needed+=" svm_get_cpl svm_vcpu_run enter_svm_guest_mode nested_svm_vmexit"
+else
+	needed+=" vmx_vcpu_run nested_vmx_enter_non_root_mode"
+	grep -q ' vmx_get_cpl_no_cache' /proc/kallsyms || needed+=" vmx_get_cpl"
+	needed+=" perf_guest_get_msrs perf_events_lapic_init"
+fi
+for symbol in $needed; do
+	LC_ALL=C sed "s/\x00$symbol\x00/\x00${symbol%?}Q\x00/g" "$module" >/tmp/renamed.ko
+	refused "no $symbol" "Unknown symbol in module" "${symbol%?}Q not found" /tmp/renamed.ko
+done
+rm /tmp/renamed.ko
+
+# Structures that aren't what the module expects: what depends on them is off, and the module says so.
+dmesg -C
+insmod "$BUILD/shifted/$(uname -r)/kvm_vpmu.ko"
+is "another cpu_hw_events: it says so" "$(dmesg | grep -c "cpu_hw_events isn't as expected")" 1
+is "another cpu_hw_events: exact" "$("$rawvm" count 1000)" 2004
+"$BUILD/kvm/event_filter" >/dev/null 2>&1
+wrong=$?
+case $(dmesg | grep -c "event filter isn't laid out as expected") in
+0) is "KVM's event filter is public" "$wrong" 0 ;;
+*) is "another event filter: its VMs count nothing" "$wrong" 1 ;;
+esac
+rmmod kvm_vpmu
 
 # A VM holds the module.
 insmod "$module" || exit

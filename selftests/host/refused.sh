@@ -19,6 +19,7 @@ refused() {
 	line=$(dmesg | grep 'kvm_vpmu:' | grep -v 'loading out-of-tree\|verification failed\|taints')
 	is "$1: errno" "${said##*: }" "$2"
 	is "$1: one line" "$(grep -c . <<<"$line")" 1
+	[ "$(grep -c . <<<"$line")" = 1 ] || note "$line"
 	case $line in
 	*"$3"*) ok "$1: it says '$3'" ;;
 	*) not_ok "$1: it says '$3'"; note "got '$line'" ;;

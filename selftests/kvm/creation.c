@@ -8,11 +8,14 @@
  *		the creation of each vCPU fails with ERRNO, by somebody else's doing
  *	creation unlisted
  *		VMs run, but aren't the module's
+ *	creation uncounted
+ *		VMs run, and their counters don't count
  */
 #define _GNU_SOURCE
 #include <linux/kvm_vpmu.h>
 #include <sys/resource.h>
 
+#include "tap.h"
 #include "guests.h"
 
 static int device;
@@ -48,6 +51,19 @@ static void counts(const char *when)
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
 	run_until(&vm, KVM_EXIT_IO);
 	is(counter(&vm, pmu, 0), loop_counts(INSTRUCTIONS, 1000, true), "%s: a guest counts", when);
+	free_vm(&vm);
+}
+
+/* The same for a state that is encrypted */
+static void counts_nothing(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = 1000 });
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	is(counter(&vm, pmu, 0), 0, "an encrypted state: a guest doesn't count");
 	free_vm(&vm);
 }
 
@@ -210,6 +226,10 @@ int main(int argc, char **argv)
 			close(vm);
 		}
 		nothing_left("creations that failed");
+		return finish();
+	}
+	if (argc > 1 && !strcmp(argv[1], "uncounted")) {
+		counts_nothing();
 		return finish();
 	}
 	if (argc > 1) {
