@@ -35,10 +35,15 @@ _vpmu() {
 	set,--freeze | set,-f) words="hybrid guest vcpu" ;;
 	set,--tsc | set,-t) words="wall vcpu" ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
-	,*) words="list run set stat top help --json --help --version" ;;
+	check,--report | check,-r)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	,*) words="check list run set stat top help --json --help --version" ;;
 	*)
 		case $command,$cur in
-		help,*) words="list run set stat top" ;;
+		help,*) words="check list run set stat top" ;;
+		check,*) words="--report --json --help" ;;
 		list,-*) words="--json --help" ;;
 		run,-*) words="--on --off --help" ;;
 		set,-*) words="--freeze --tsc --json --help" ;;

@@ -13,7 +13,7 @@
 /* Exit codes; they are in the man page, too. */
 enum status {
 	STATUS_OK = 0,
-	STATUS_ERROR = 1,	/* the device, the kernel, stdout */
+	STATUS_ERROR = 1,	/* the device, the kernel, stdout; a check that failed */
 	STATUS_USAGE = 2,	/* wrong arguments; a VM's name that fits several */
 	STATUS_NO_VM = 3,	/* no such VM, or it ended */
 	/* of run, as env(1) and its like have them; else the status is the command's */
@@ -45,7 +45,7 @@ struct command {
 	enum status (*run)(struct context *ctx, int argc, char **argv);
 };
 
-extern const struct command list_command, run_command, set_command, stat_command,
+extern const struct command check_command, list_command, run_command, set_command, stat_command,
 	top_command;
 
 /*

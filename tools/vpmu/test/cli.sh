@@ -42,7 +42,7 @@ for help in "--help" "-?" "help" "help help"; do
 	has "$help: commands" "$out" "  stat "
 	has "$help: usage" "$out" "Usage: vpmu [OPTION...] COMMAND"
 done
-for c in list run set stat top; do
+for c in check list run set stat top; do
 	run 0 "$vpmu" help $c
 	has "help $c" "$out" "Usage: vpmu $c [OPTION...]"
 	run 0 "$vpmu" $c --help
@@ -50,7 +50,7 @@ for c in list run set stat top; do
 done
 
 # Usage
-for wrong in "" "nothing" "--nothing" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
+for wrong in "" "nothing" "--nothing" "check x" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
 	"set #1 #2 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top x" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
 	# shellcheck disable=SC2086 # words

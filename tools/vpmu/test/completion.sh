@@ -20,11 +20,12 @@ offers() {
 	is "vpmu $*" "${COMPREPLY[*]}" "$expected"
 }
 
-offers "list run set stat top help --json --help --version" ""
+offers "check list run set stat top help --json --help --version" ""
 offers "set stat" s
 offers "stat" --json st
 offers "--json --help" list -
-offers "list run set stat top" help ""
+offers "--report --json --help" check ""
+offers "check list run set stat top" help ""
 offers "hybrid guest vcpu" set 1 --freeze ""
 offers "hybrid" set 1 --freeze h
 offers "hybrid guest vcpu" set --freeze =
