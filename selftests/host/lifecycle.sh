@@ -28,9 +28,23 @@ passes() {
 
 exact="env PROGRAMS=$PROGRAMS $guest/perf_exact.sh"
 
+# Those that the bench has, but for flavours
+oldest_and_newest() {
+	with_guests "$(kernels | grep -v -e - | sed -n '1p;$p')"
+}
+
 guests() {
+	with_guests "$(kernels)"
+}
+
+kernels() {
+	printf '%s\n' /run/lower/lib/modules/*-amd64 |
+		sed -E 's|.*/||; s/^([0-9]+\.[0-9]+)\.[^-]*(-[0-9]+)?/\1/; s/-amd64$//' | sort -V
+}
+
+with_guests() {
 	local other
-	for other in $(printf '%s\n' /run/lower/lib/modules/*-amd64 | sed -E 's|.*/([0-9]+\.[0-9]+)\..*|\1|'); do
+	for other in $1; do
 		# shellcheck disable=SC2086 # several words
 		passes "a guest with Linux $other" 16 --kernel $other -- $exact
 		agree "a guest with Linux $other"
@@ -73,6 +87,7 @@ kexec() {
 for test; do
 	case $test in
 	guests) guests ;;
+	oldest_and_newest) oldest_and_newest ;;
 	on_and_off) on_and_off ;;
 	reset) reset ;;
 	kexec) kexec ;;
