@@ -12,11 +12,10 @@ SUITE=trixie
 # The kernels of hosts and guests, each with the suite that has it. The first is the default, which
 # the mirror must have. Backports drop a kernel for the next one: the bench goes on without it.
 KERNELS='6.12:trixie 6.1:bookworm 7.2:trixie-backports 7.3:trixie-backports'
-# Those that Debian has besides: flavours, and what backports had before. They are there with
-# KVM_VPMU_KERNELS=all; other words in it replace KERNELS.
-MORE_KERNELS='6.12-rt:trixie 6.12-cloud:trixie 7.3-rt:trixie-backports 7.3-cloud:trixie-backports
-	6.16:trixie-backports 6.17:trixie-backports 6.18:trixie-backports 6.19:trixie-backports
-	7.0:trixie-backports 7.1:trixie-backports'
+# Those that Debian has besides: PREEMPT_RT, and what backports had before. They are there with
+# KVM_VPMU_KERNELS=all; other words in it replace KERNELS. Cloud flavours have no 9P.
+MORE_KERNELS='6.12-rt:trixie 7.3-rt:trixie-backports 6.16:trixie-backports 6.17:trixie-backports
+	6.18:trixie-backports 6.19:trixie-backports 7.0:trixie-backports 7.1:trixie-backports'
 case ${KVM_VPMU_KERNELS:-} in
 all) ;;
 *) KERNELS=${KVM_VPMU_KERNELS:-$KERNELS} MORE_KERNELS='' ;;
