@@ -53,10 +53,11 @@ print(len(d) == len(r["checks"]), {c["outcome"] for c in d} <= {"ok", "note"}, "
 		sleep 1000 2>/tmp/stat &
 	events=$!
 	sleep 1
-	finds "host perf has five counters" 0
+	finds "host perf has all counters" 0 "^ok +cpu 0: emulated instructions +525000$" \
+		"^note +cpu 0: freeze modes +host perf holds all counters"
 	kill -INT $events
 	wait $events
-	is "host perf's events ran all the time" "$(grep -c ',100.00,' /tmp/stat)" 5
+	is "host perf's events counted" "$(grep -cE '^[0-9]+,' /tmp/stat)" 5
 
 	rmmod kvm_vpmu
 	finds "no module" 1 "^FAILED +module +not loaded"

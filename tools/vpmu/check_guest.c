@@ -192,8 +192,11 @@ static void vector(void)
 	free_vm(&vm);
 }
 
-/* What VM exits add to a counter in a freeze mode */
-static uint64_t frozen(uint32_t freeze, uint64_t event)
+/*
+ * What a counter counts among VM exits in a freeze mode.  @gaps grows if it didn't count KVM's part,
+ * as a host event had the physical counter meanwhile.
+ */
+static uint64_t frozen(uint32_t freeze, uint64_t event, uint64_t *gaps)
 {
 	struct vm vm = make(0);
 	struct pmu pmu = enabled_pmu(&vm);
@@ -204,6 +207,7 @@ static uint64_t frozen(uint32_t freeze, uint64_t event)
 	put_counter(&vm, pmu, 0, event | OS | EN, 0);
 	run_until(&vm, KVM_EXIT_IO);
 	count = counter(&vm, pmu, 0);
+	*gaps += figures(&vm).gaps;
 	free_vm(&vm);
 	return count;
 }
@@ -214,10 +218,16 @@ static uint64_t frozen(uint32_t freeze, uint64_t event)
  */
 static void freeze_modes(void)
 {
-	uint64_t guest = frozen(KVM_VPMU_FREEZE_GUEST, CYCLES);
-	uint64_t hybrid = frozen(KVM_VPMU_FREEZE_HYBRID, CYCLES);
-	uint64_t instructions = frozen(KVM_VPMU_FREEZE_VCPU, INSTRUCTIONS);
+	uint64_t gaps = 0;
+	uint64_t guest = frozen(KVM_VPMU_FREEZE_GUEST, CYCLES, &gaps);
+	uint64_t hybrid = frozen(KVM_VPMU_FREEZE_HYBRID, CYCLES, &gaps);
+	uint64_t instructions = frozen(KVM_VPMU_FREEZE_VCPU, INSTRUCTIONS, &gaps);
 
+	if (gaps) {
+		tell(CHECK_NOTE, "freeze modes",
+		     "host perf holds all counters, so KVM's work isn't counted for guests");
+		return;
+	}
 	tell(guest + 100 * ROUNDS < hybrid ? CHECK_OK : CHECK_FAILED, "freeze modes: cycles",
 	     "guest %" PRIu64 ", hybrid %" PRIu64 "%s", guest, hybrid,
 	     guest + 100 * ROUNDS < hybrid ? "" : ": hybrid should have KVM's, too");
