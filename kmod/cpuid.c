@@ -37,7 +37,26 @@ static struct guest_config amd_config(struct kvm_vcpu *vcpu)
 }
 
 static unsigned int intel_version;
-module_param(intel_version, uint, 0444);
+
+static int set_intel_version(const char *text, const struct kernel_param *param)
+{
+	unsigned int version;
+	int err = kstrtouint(text, 0, &version);
+
+	if (err)
+		return err;
+	if (version && (version < 2 || version > 5))
+		return -EINVAL;
+	intel_version = version;
+	return 0;
+}
+
+static const struct kernel_param_ops intel_version_ops = {
+	.set = set_intel_version,
+	.get = param_get_uint,
+};
+
+module_param_cb(intel_version, &intel_version_ops, &intel_version, 0444);
 MODULE_PARM_DESC(intel_version,
 		 "Version of Intel's architectural PMU that guests see, 2 to 5 (default: as their CPUID has it, which is 2 with KVM)");
 
@@ -46,16 +65,11 @@ MODULE_PARM_DESC(intel_version,
 #define FIXED_COUNTERS	GENMASK(4, 0)
 #define NO_ANY_THREAD	BIT(15)
 
-static bool other_version(void)
-{
-	return intel_version >= 2 && intel_version <= 5;
-}
-
 void vpmu_cpuid_show_version(struct kvm_vcpu *vcpu, struct vpmu_leaf *own)
 {
 	struct kvm_cpuid_entry2 *entry = find_cpuid(vcpu, 0xa);
 
-	if (!other_version() || own->eax || !entry || !(entry->eax & VERSION))
+	if (!intel_version || own->eax || !entry || !(entry->eax & VERSION))
 		return;
 	*own = (struct vpmu_leaf){ .eax = entry->eax, .ecx = entry->ecx, .edx = entry->edx };
 	entry->eax = (entry->eax & ~VERSION) | intel_version;

@@ -34,6 +34,8 @@ refused "KVM without a vPMU" "No such device" "enable_pmu=0" "$module"
 modprobe -r $kvm kvm
 modprobe $kvm
 
+refused "a version that is none" "Invalid parameters" "intel_version" "$module" intel_version=7
+
 # A kernel that no test has seen: refused, but where the owner says otherwise
 unknown=$BUILD/unknown/$(uname -r)/kvm_vpmu.ko
 refused "an unknown kernel" "Operation not supported" "allow_untested=1" "$unknown"

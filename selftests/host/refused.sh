@@ -7,11 +7,11 @@
 kvm=kvm_amd
 ! grep -q GenuineIntel /proc/cpuinfo || kvm=kvm_intel
 
-# refused NAME ERRNO-TEXT MESSAGE MODULE: insmod fails with that errno and one line in dmesg
+# refused NAME ERRNO-TEXT MESSAGE MODULE [PARAMETER...]: insmod fails with that errno and one line in dmesg
 refused() {
 	local said line
 	dmesg -C
-	if said=$(insmod "$4" 2>&1); then
+	if said=$(insmod "${@:4}" 2>&1); then
 		not_ok "$1: refused"
 		rmmod kvm_vpmu
 		return
