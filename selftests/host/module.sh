@@ -9,6 +9,7 @@ cd "$(dirname "$0")" || exit
 . ./refused.sh
 rawvm=$BUILD/programs/rawvm
 module=$BUILD/module/$(uname -r)/kvm_vpmu.ko
+times=${1:-100}
 
 insmod "$BUILD/modules/$(uname -r)/taker.ko" || exit
 refused "a function taken by somebody else" "Device or resource busy" \
@@ -46,7 +47,7 @@ is "an unknown kernel, allowed: exact" "$("$rawvm" count 1000)" 2004
 rmmod kvm_vpmu
 
 # A kernel without one of the functions that the module needs: the module that looks for another name.
-# All kernels have these.
+# All kernels have these, so a host where the module is loaded a few times only goes without.
 needed="__module_address kallsyms_lookup_name file_is_kvm kvm_pmu_deliver_pmi kvm_pmu_is_valid_msr
 	kvm_pmu_get_msr kvm_pmu_set_msr kvm_pmu_rdpmc kvm_pmu_handle_event kvm_arch_vcpu_load
 	kvm_arch_vcpu_put x86_pmu_start x86_pmu_stop kvm_vcpu_halt kvm_vcpu_reset kvm_arch_destroy_vm
@@ -59,11 +60,12 @@ else
 	grep -q ' vmx_get_cpl_no_cache' /proc/kallsyms || needed+=" vmx_get_cpl"
 	needed+=" perf_guest_get_msrs perf_events_lapic_init"
 fi
+[ "$times" -gt 5 ] || needed=''
 for symbol in $needed; do
 	LC_ALL=C sed "s/\x00$symbol\x00/\x00${symbol%?}Q\x00/g" "$module" >/tmp/renamed.ko
 	refused "no $symbol" "Unknown symbol in module" "${symbol%?}Q not found" /tmp/renamed.ko
 done
-rm /tmp/renamed.ko
+rm -f /tmp/renamed.ko
 
 # Structures that aren't what the module expects: what depends on them is off, and the module says so.
 dmesg -C
@@ -99,7 +101,6 @@ slab() {
 for _ in 1 2 3; do
 	insmod "$module" && "$rawvm" count 10 >/dev/null && rmmod kvm_vpmu
 done
-times=${1:-100}
 before=$(slab)
 n=0
 for ((i = 0; i < times; i++)); do
