@@ -11,7 +11,7 @@ to=$tmp/to
 # A copy, as the module is built in place
 mkdir -p "$tmp/src/tools"
 cp -r ../Makefile ../kmod ../include "$tmp/src/"
-cp -r ../tools/packaging ../tools/vpmu "$tmp/src/tools/"
+cp -r ../tools/packaging ../tools/tinyvm ../tools/vpmu "$tmp/src/tools/"
 version=$(../tools/packaging/version)
 kdir=$(echo /usr/src/linux-headers-6.12.*-amd64)
 kver=${kdir#/usr/src/linux-headers-}
