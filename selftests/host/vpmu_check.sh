@@ -36,7 +36,7 @@ only_failure() {
 }
 
 fit() {
-	local events
+	local events freeze
 	finds "a fit host" 0 "^ok +module " "^ok +cpu 0: instructions +2000008$" \
 		"^ok +cpu 0: emulated instructions +525000$" "^ok +cpu 0: overflow interrupts" \
 		"^ok +cpu 0: overflow interrupt \(vector\) +1$" "^ok +cpu 0: freeze modes: cycles" \
@@ -53,8 +53,10 @@ print(len(d) == len(r["checks"]), {c["outcome"] for c in d} <= {"ok", "note"}, "
 		sleep 1000 2>/tmp/stat &
 	events=$!
 	sleep 1
-	finds "host perf has all counters" 0 "^ok +cpu 0: emulated instructions +525000$" \
-		"^note +cpu 0: freeze modes +host perf holds all counters"
+	# With the NMI watchdog's these are all that AMD CPUs have; Intel's have more.
+	freeze="^note +cpu 0: freeze modes +host perf holds all counters"
+	[ $kvm = kvm_amd ] || freeze="^ok +cpu 0: freeze modes: cycles"
+	finds "host perf has five counters" 0 "^ok +cpu 0: emulated instructions +525000$" "$freeze"
 	kill -INT $events
 	wait $events
 	is "host perf's events counted" "$(grep -cE '^[0-9]+,' /tmp/stat)" 5
