@@ -23,17 +23,6 @@
 #define COUNTER_MASK	((1ull << 48) - 1)
 #define NEG(n)		(-(uint64_t)(n) & COUNTER_MASK)
 
-/* The CPU's model, by SDM vol. 2, "CPUID", leaf 01H */
-static inline unsigned int cpu_model(void)
-{
-	unsigned int a, b, c, d;
-
-	__cpuid(1, a, b, c, d);
-	return (a >> 12 & 0xf0) | (a >> 4 & 0xf);
-}
-
-#define SAPPHIRE_RAPIDS	0x8f
-
 /* SDM vol. 3, "Performance Monitoring Events", and Intel's lists for Skylake and Sapphire Rapids */
 uint64_t event_here(uint64_t select);
 

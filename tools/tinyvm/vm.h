@@ -6,7 +6,6 @@
 #ifndef TINYVM_VM_H
 #define TINYVM_VM_H
 
-#include <cpuid.h>
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +18,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "cpu.h"
 
 /* Where things are in the guest's memory */
 #define MEMORY		0x10000
@@ -42,15 +43,6 @@ struct vm {
 int xioctl(int fd, unsigned long request, void *arg, const char *name);
 
 #define IOCTL(fd, request, arg)	xioctl(fd, request, arg, #request)
-
-/* Is this host's CPU Intel's?  Guests' are the same. */
-static inline bool on_intel(void)
-{
-	unsigned int a, b, c, d;
-
-	__cpuid(0, a, b, c, d);
-	return b == signature_INTEL_ebx;
-}
 
 /* What a VM may differ in */
 #define VM_NO_PMU	1	/* by KVM_PMU_CAP_DISABLE */

@@ -6,14 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What came of a check; CHECK_NOTE is for what may matter and isn't wrong. */
+enum check_outcome { CHECK_OK, CHECK_NOTE, CHECK_SKIPPED, CHECK_FAILED };
+
 /**
  * struct check - one thing that was looked at
- * @outcome: CHECK_NOTE is for what may matter and isn't wrong
+ * @outcome: what came of it
  * @name: what it is, the same in each run
  * @text: what was found, and what to do about it
  */
 struct check {
-	enum { CHECK_OK, CHECK_NOTE, CHECK_SKIPPED, CHECK_FAILED } outcome;
+	enum check_outcome outcome;
 	char *name;
 	char *text;
 };
@@ -28,14 +31,12 @@ struct checks {
 	size_t count;
 };
 
-void check_add(struct checks *checks, int outcome, const char *name, const char *format, ...)
+void check_add(struct checks *checks, enum check_outcome outcome, const char *name,
+	       const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/*
- * The host: CPU, kernel, KVM, the module, perf.  Files are looked up below @root ("" for this
- * host).
- */
-void check_host(struct checks *checks, const char *root);
+/* The host: CPU, kernel, perf, KVM, the module */
+void check_host(struct checks *checks);
 
 /**
  * check_guest() - a tiny VM on a CPU, whose counts are known

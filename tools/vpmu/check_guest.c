@@ -32,10 +32,10 @@
 
 static const struct device *device;
 
-static void tell(int outcome, const char *name, const char *format, ...)
+static void tell(enum check_outcome outcome, const char *name, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void tell(int outcome, const char *name, const char *format, ...)
+static void tell(enum check_outcome outcome, const char *name, const char *format, ...)
 {
 	va_list args;
 
@@ -80,7 +80,28 @@ static void compare(const struct vm *vm, const char *name, uint64_t got, uint64_
 		tell_wrong(vm, name, got, wanted);
 }
 
-/* A VM that gets its PMU from the module, whatever the module's parameter says */
+/* Returns the error, 0 for none. */
+static int set(const struct vm *vm, struct kvm_vpmu_settings settings)
+{
+	settings.fd = vm->fd;
+	return ioctl(device->fd, KVM_VPMU_SET, &settings) ? errno : 0;
+}
+
+static void set_freeze(const struct vm *vm, uint32_t freeze)
+{
+	errno = set(vm, (struct kvm_vpmu_settings){
+		.fields = KVM_VPMU_SET_FREEZE, .freeze = freeze,
+	});
+	if (errno)
+		err(1, "KVM_VPMU_SET");
+}
+
+static int set_tsc(const struct vm *vm, uint32_t tsc)
+{
+	return set(vm, (struct kvm_vpmu_settings){ .fields = KVM_VPMU_SET_TSC, .tsc = tsc });
+}
+
+/* A VM that gets its PMU from the module, whatever the module's parameters say */
 static struct vm make(unsigned int flags)
 {
 	struct vm vm = make_vm_attached(flags, device->fd);
@@ -88,17 +109,8 @@ static struct vm make(unsigned int flags)
 
 	if (ioctl(device->fd, KVM_VPMU_GET_VM, &of_fd))
 		errx(1, "the module gave the VM no PMU: dmesg may have the reason");
+	set_freeze(&vm, KVM_VPMU_FREEZE_HYBRID);
 	return vm;
-}
-
-static void set(const struct vm *vm, uint32_t fields, uint32_t freeze, uint32_t tsc)
-{
-	struct kvm_vpmu_settings settings = {
-		.fd = vm->fd, .fields = fields, .freeze = freeze, .tsc = tsc,
-	};
-
-	if (ioctl(device->fd, KVM_VPMU_SET, &settings))
-		err(1, "KVM_VPMU_SET");
 }
 
 /* Instructions and branches of a loop; the second time with what KVM completes before it */
@@ -122,18 +134,29 @@ static void loop(const char *beside)
 	free_vm(&vm);
 }
 
-/* Many VM exits, each for an instruction that KVM emulates */
-static void exits(const char *beside)
+/* Runs the sampler, whose CPUIDs KVM emulates; its VM is there until free_vm(). */
+static struct vm run_sampler(uint64_t event, uint32_t freeze, uint64_t *count)
 {
 	struct vm vm = make(0);
 	struct pmu pmu = enabled_pmu(&vm);
+
+	set_freeze(&vm, freeze);
+	load_code(&vm, sampler_start, sampler_end, (struct kvm_regs){ .rsi = ROUNDS });
+	put_counter(&vm, pmu, 0, event | OS | EN, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	*count = counter(&vm, pmu, 0);
+	return vm;
+}
+
+/* Many VM exits, each for an instruction that KVM emulates */
+static void exits(const char *beside)
+{
+	uint64_t count;
+	struct vm vm = run_sampler(INSTRUCTIONS, KVM_VPMU_FREEZE_HYBRID, &count);
 	char name[64];
 
-	load_code(&vm, sampler_start, sampler_end, (struct kvm_regs){ .rsi = ROUNDS });
-	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
-	run_until(&vm, KVM_EXIT_IO);
 	snprintf(name, sizeof(name), "emulated instructions%s", beside);
-	compare(&vm, name, counter(&vm, pmu, 0), SAMPLER_INSTRUCTIONS(ROUNDS));
+	compare(&vm, name, count, SAMPLER_INSTRUCTIONS(ROUNDS));
 	free_vm(&vm);
 }
 
@@ -198,15 +221,9 @@ static void vector(void)
  */
 static uint64_t frozen(uint32_t freeze, uint64_t event, uint64_t *gaps)
 {
-	struct vm vm = make(0);
-	struct pmu pmu = enabled_pmu(&vm);
 	uint64_t count;
+	struct vm vm = run_sampler(event, freeze, &count);
 
-	set(&vm, KVM_VPMU_SET_FREEZE, freeze, 0);
-	load_code(&vm, sampler_start, sampler_end, (struct kvm_regs){ .rsi = ROUNDS });
-	put_counter(&vm, pmu, 0, event | OS | EN, 0);
-	run_until(&vm, KVM_EXIT_IO);
-	count = counter(&vm, pmu, 0);
 	*gaps += figures(&vm).gaps;
 	free_vm(&vm);
 	return count;
@@ -253,15 +270,19 @@ asm(".code16\n"
 
 #define SLEEP_MS	100
 
-/* How long a vCPU thinks that its thread has slept, in milliseconds */
+/* How long a vCPU's TSC says that its thread has slept, in milliseconds; or -errno */
 static double slept(uint32_t tsc)
 {
 	struct vm vm = make(0);
 	struct timespec ms = { .tv_nsec = SLEEP_MS * 1000000 };
+	int error = set_tsc(&vm, tsc);
 	uint64_t ticks[2];
 	double khz;
 
-	set(&vm, KVM_VPMU_SET_TSC, 0, tsc);
+	if (error) {
+		free_vm(&vm);
+		return -error;
+	}
 	khz = ioctl(vm.vcpu, KVM_GET_TSC_KHZ, 0);
 	load_code(&vm, rdtsc_start, rdtsc_end, (struct kvm_regs){ });
 	run_until(&vm, KVM_EXIT_IO);
@@ -275,24 +296,18 @@ static double slept(uint32_t tsc)
 
 static void virtual_tsc(void)
 {
-	double wall = slept(KVM_VPMU_TSC_WALL), vcpu;
-	struct vm vm = make(0);
-	struct kvm_vpmu_settings settings = {
-		.fd = vm.fd, .fields = KVM_VPMU_SET_TSC, .tsc = KVM_VPMU_TSC_VCPU,
-	};
-	int error = ioctl(device->fd, KVM_VPMU_SET, &settings) ? errno : 0;
+	double wall = slept(KVM_VPMU_TSC_WALL), vcpu = slept(KVM_VPMU_TSC_VCPU);
 
-	free_vm(&vm);
 	if (wall < SLEEP_MS)
 		tell(CHECK_FAILED, "TSC", "%.3f ms in %d ms of sleep", wall, SLEEP_MS);
-	if (error == EOPNOTSUPP) {
+	/* The thread goes to sleep and wakes up in less than half of that, also on slow hosts. */
+	if (vcpu == -EOPNOTSUPP)
 		tell(CHECK_NOTE, "virtual TSC", "this host's TSC isn't fit: no --tsc vcpu");
-		return;
-	}
-	vcpu = slept(KVM_VPMU_TSC_VCPU);
-	/* The thread goes to sleep and wakes up in less than that, also on slow hosts. */
-	tell(vcpu < SLEEP_MS / 2 ? CHECK_OK : CHECK_FAILED, "virtual TSC",
-	     "%.3f ms in %d ms of sleep, wall %.3f ms", vcpu, SLEEP_MS, wall);
+	else if (vcpu < 0)
+		tell(CHECK_FAILED, "virtual TSC", "KVM_VPMU_SET: %s", strerror(-vcpu));
+	else
+		tell(vcpu < SLEEP_MS / 2 ? CHECK_OK : CHECK_FAILED, "virtual TSC",
+		     "%.3f ms in %d ms of sleep, wall %.3f ms", vcpu, SLEEP_MS, wall);
 }
 
 /* An event of the host's that counts on this CPU, guests included; -1 if that isn't allowed */
@@ -338,21 +353,16 @@ static void run(int cpu)
 	beside_perf(cpu);
 }
 
-/* A line of the child's */
+/* A line of the child's, "OUTCOME<tab>NAME<tab>TEXT"; else what a library says of an error */
 static void take(struct checks *checks, const char *label, char *line)
 {
-	char *name = strchr(line, '\t'), *text = name ? strchr(name + 1, '\t') : NULL, *full;
+	char *outcome = strsep(&line, "\t"), *name = strsep(&line, "\t"), *full;
 
-	line[strcspn(line, "\n")] = 0;
-	if (!text) {
-		full = xasprintf("%s: tiny VM", label);
-		check_add(checks, CHECK_FAILED, full, "%s", line);
-	} else {
-		*name++ = 0;
-		*text++ = 0;
-		full = xasprintf("%s: %s", label, name);
-		check_add(checks, atoi(line), full, "%s", text);
-	}
+	full = xasprintf("%s: %s", label, line ? name : "tiny VM");
+	if (line)
+		check_add(checks, atoi(outcome), full, "%s", line);
+	else
+		check_add(checks, CHECK_FAILED, full, "%s", outcome);
 	free(full);
 }
 
@@ -381,17 +391,18 @@ void check_guest(struct checks *checks, int cpu, const char *label)
 	}
 	close(fds[1]);
 	in = fdopen(fds[0], "r");
-	while (getline(&line, &size, in) > 0)
+	while (getline(&line, &size, in) > 0) {
+		line[strcspn(line, "\n")] = 0;
 		take(checks, label, line);
+	}
 	free(line);
 	fclose(in);
 	waitpid(child, &status, 0);
 	if (WIFSIGNALED(status)) {
-		char *name = xasprintf("%s: tiny VM", label);
-
-		check_add(checks, CHECK_FAILED, name, "ended by signal %d%s", WTERMSIG(status),
-			  WTERMSIG(status) == SIGALRM ? ": too slow" : "");
-		free(name);
+		line = xasprintf("ended by signal %d%s", WTERMSIG(status),
+				 WTERMSIG(status) == SIGALRM ? ": too slow" : "");
+		take(checks, label, line);
+		free(line);
 	}
 	device_disconnect(&dev);
 }

@@ -17,7 +17,10 @@
 #include "device.h"
 #include "util.h"
 
-void check_add(struct checks *checks, int outcome, const char *name, const char *format, ...)
+#include "tinyvm/cpu.h"
+
+void check_add(struct checks *checks, enum check_outcome outcome, const char *name,
+	       const char *format, ...)
 {
 	struct check *check;
 	va_list args;
@@ -33,14 +36,13 @@ void check_add(struct checks *checks, int outcome, const char *name, const char 
 	clean_text(check->text);
 }
 
-/* The first line of a file below @root, to be freed; NULL if there is none */
-static char *read_line(const char *root, const char *path)
+/* The first line of a file, to be freed; NULL if there is none */
+static char *read_line(const char *path)
 {
-	char *name = xasprintf("%s%s", root, path), *line = NULL;
-	FILE *f = fopen(name, "re");
+	FILE *f = fopen(path, "re");
+	char *line = NULL;
 	size_t size = 0;
 
-	free(name);
 	if (!f)
 		return NULL;
 	if (getline(&line, &size, f) < 0) {
@@ -53,79 +55,90 @@ static char *read_line(const char *root, const char *path)
 	return line;
 }
 
-static bool reads(const char *root, const char *path, const char *wanted)
+static bool reads(const char *path, const char *wanted)
 {
-	char *line = read_line(root, path);
+	char *line = read_line(path);
 	bool same = line && !strcmp(line, wanted);
 
 	free(line);
 	return same;
 }
 
-/* What /proc/cpuinfo says of the first CPU, to be freed; NULL if it doesn't */
-static char *cpuinfo(const char *root, const char *key)
+/* A line of /proc/cpuinfo */
+struct cpuinfo {
+	const char *key;
+	char *value;
+};
+
+/* Fills the values of @count keys with what /proc/cpuinfo says of the first CPU; to be freed. */
+static void read_cpuinfo(struct cpuinfo *info, size_t count)
 {
-	char *name = xasprintf("%s/proc/cpuinfo", root), *line = NULL, *found = NULL;
-	FILE *f = fopen(name, "re");
+	FILE *f = fopen("/proc/cpuinfo", "re");
+	char *line = NULL;
 	size_t size = 0;
 
-	free(name);
 	if (!f)
-		return NULL;
-	while (!found && getline(&line, &size, f) > 1) {
+		return;
+	/* A line without text ends a CPU's part. */
+	while (getline(&line, &size, f) > 1) {
 		char *colon = strchr(line, ':');
+		size_t length = strcspn(line, "\t:");
 
-		if (strncmp(line, key, strlen(key)) || !colon ||
-		    strspn(line + strlen(key), "\t ") != (size_t)(colon - line) - strlen(key))
+		if (!colon)
 			continue;
 		colon[strcspn(colon, "\n")] = 0;
-		found = xasprintf("%s", colon + 1 + (colon[1] == ' '));
+		for (size_t i = 0; i < count; i++)
+			if (!info[i].value && strlen(info[i].key) == length &&
+			    !strncmp(line, info[i].key, length))
+				info[i].value = xasprintf("%s", colon + 1 + (colon[1] == ' '));
 	}
 	free(line);
 	fclose(f);
-	return found;
 }
 
 /* SDM vol. 2, "CPUID", leaf 01H; APM vol. 3, appendix E: a hypervisor has this CPU. */
 #define CPUID_1_ECX_HYPERVISOR	(1u << 31)
 
-static void check_cpu(struct checks *checks, const char *root)
+static void check_cpu(struct checks *checks)
 {
-	char *vendor = cpuinfo(root, "vendor_id"), *model = cpuinfo(root, "model name");
-	char *family = cpuinfo(root, "cpu family"), *number = cpuinfo(root, "model");
-	char *stepping = cpuinfo(root, "stepping"), *microcode = cpuinfo(root, "microcode");
+	enum { VENDOR, FAMILY, MODEL, NAME, STEPPING, MICROCODE, KEYS };
+	struct cpuinfo info[KEYS] = {
+		[VENDOR] = { "vendor_id" },
+		[FAMILY] = { "cpu family" },
+		[MODEL] = { "model" },
+		[NAME] = { "model name" },
+		[STEPPING] = { "stepping" },
+		[MICROCODE] = { "microcode" },
+	};
 	unsigned int a, b, c, d;
-	bool known = vendor && (!strcmp(vendor, "AuthenticAMD") || !strcmp(vendor, "GenuineIntel"));
+	const char *vendor;
+	bool known;
 
+	read_cpuinfo(info, KEYS);
+	vendor = or_unknown(info[VENDOR].value);
+	known = !strcmp(vendor, "AuthenticAMD") || !strcmp(vendor, "GenuineIntel");
 	check_add(checks, known ? CHECK_OK : CHECK_FAILED, "cpu",
-		  "%s, family %s, model %s, stepping %s, microcode %s%s", or_unknown(model),
-		  or_unknown(family), or_unknown(number), or_unknown(stepping),
-		  or_unknown(microcode), known ? "" : ": neither AMD's nor Intel's");
+		  "%s, family %s, model %s, stepping %s, microcode %s%s",
+		  or_unknown(info[NAME].value), or_unknown(info[FAMILY].value),
+		  or_unknown(info[MODEL].value), or_unknown(info[STEPPING].value),
+		  or_unknown(info[MICROCODE].value), known ? "" : ": neither AMD's nor Intel's");
 	if (__get_cpuid(1, &a, &b, &c, &d) && c & CPUID_1_ECX_HYPERVISOR)
 		check_add(checks, CHECK_NOTE, "hypervisor",
 			  "this host is a VM itself: its own PMU may be wrong");
-	free(vendor);
-	free(model);
-	free(family);
-	free(number);
-	free(stepping);
-	free(microcode);
+	for (size_t i = 0; i < KEYS; i++)
+		free(info[i].value);
 }
 
 static const char *vendor_module(void)
 {
-	unsigned int a, b, c, d;
-
-	__cpuid(0, a, b, c, d);
-	return b == signature_INTEL_ebx ? "kvm_intel" : "kvm_amd";
+	return on_intel() ? "kvm_intel" : "kvm_amd";
 }
 
 /* KVM's switches that leave guests without a PMU of the module's */
-static void check_kvm(struct checks *checks, const char *root)
+static void check_kvm(struct checks *checks)
 {
 	char *mediated = xasprintf("/sys/module/%s/parameters/enable_mediated_pmu", vendor_module());
-	char *dev = xasprintf("%s/dev/kvm", root);
-	int fd = open(dev, O_RDWR | O_CLOEXEC);
+	int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 
 	if (fd >= 0)
 		check_add(checks, CHECK_OK, "kvm", "/dev/kvm can be used");
@@ -138,22 +151,21 @@ static void check_kvm(struct checks *checks, const char *root)
 			  strerror(errno));
 	if (fd >= 0)
 		close(fd);
-	if (reads(root, "/sys/module/kvm/parameters/enable_pmu", "N"))
+	if (reads("/sys/module/kvm/parameters/enable_pmu", "N"))
 		check_add(checks, CHECK_FAILED, "enable_pmu",
 			  "KVM's PMU is off: load kvm without enable_pmu=0 (on hybrid CPUs KVM has none)");
-	if (reads(root, mediated, "Y"))
+	if (reads(mediated, "Y"))
 		check_add(checks, CHECK_FAILED, "enable_mediated_pmu",
 			  "KVM's own mediated PMU is on: load %s with enable_mediated_pmu=0",
 			  vendor_module());
 	free(mediated);
-	free(dev);
 }
 
-static void check_parameter(struct checks *checks, const char *root, const char *name,
-			    const char *usual, const char *means)
+static void check_parameter(struct checks *checks, const char *name, const char *usual,
+			    const char *means)
 {
 	char *path = xasprintf("/sys/module/kvm_vpmu/parameters/%s", name);
-	char *value = read_line(root, path);
+	char *value = read_line(path);
 
 	if (value && strcmp(value, usual))
 		check_add(checks, CHECK_NOTE, name, "the module's parameter is %s: %s", value, means);
@@ -161,14 +173,13 @@ static void check_parameter(struct checks *checks, const char *root, const char 
 	free(path);
 }
 
-static void check_module(struct checks *checks, const char *root)
+static void check_module(struct checks *checks)
 {
-	char *module = xasprintf("%s/sys/module/kvm_vpmu", root);
-	char *version = read_line(root, "/sys/module/kvm_vpmu/version");
+	char *version = read_line("/sys/module/kvm_vpmu/version");
 	struct device dev;
 	int r;
 
-	if (access(module, F_OK)) {
+	if (access("/sys/module/kvm_vpmu", F_OK)) {
 		check_add(checks, CHECK_FAILED, "module", "not loaded: modprobe kvm_vpmu");
 		goto out;
 	}
@@ -183,27 +194,26 @@ static void check_module(struct checks *checks, const char *root)
 		check_add(checks, CHECK_FAILED, "module", "%s: %s (root and group kvm may open it)",
 			  DEVICE_PATH, strerror(-r));
 	}
-	check_parameter(checks, root, "attach", "auto",
+	check_parameter(checks, "attach", "auto",
 			"VMs have a PMU of the module's only by vpmu run --on");
-	check_parameter(checks, root, "vmrun_counts", "Y",
+	check_parameter(checks, "vmrun_counts", "Y",
 			"for CPUs that don't count VMRUN in guest context");
-	check_parameter(checks, root, "intel_version", "0",
+	check_parameter(checks, "intel_version", "0",
 			"guests on Intel CPUs see this version of the PMU");
-	check_parameter(checks, root, "allow_untested", "N",
+	check_parameter(checks, "allow_untested", "N",
 			"kernels that no test has seen are allowed");
 out:
 	free(version);
-	free(module);
 }
 
-static void check_kernel(struct checks *checks, const char *root)
+static void check_kernel(struct checks *checks)
 {
-	char *lockdown = read_line(root, "/sys/kernel/security/lockdown");
+	char *lockdown = read_line("/sys/kernel/security/lockdown");
 	struct utsname name;
 
 	uname(&name);
 	check_add(checks, CHECK_OK, "kernel", "%s", name.release);
-	if (reads(root, "/proc/sys/kernel/ftrace_enabled", "0"))
+	if (reads("/proc/sys/kernel/ftrace_enabled", "0"))
 		check_add(checks, CHECK_FAILED, "ftrace",
 			  "off: the module's hooks don't work. sysctl kernel.ftrace_enabled=1");
 	if (lockdown && strstr(lockdown, "[confidentiality]"))
@@ -214,33 +224,29 @@ static void check_kernel(struct checks *checks, const char *root)
 	free(lockdown);
 }
 
-static void check_perf(struct checks *checks, const char *root)
+static void check_perf(struct checks *checks)
 {
-	char *core = xasprintf("%s/sys/bus/event_source/devices/cpu_core", root);
-	char *cpu = xasprintf("%s/sys/bus/event_source/devices/cpu", root);
-	bool hybrid = !access(core, F_OK);
+	bool hybrid = !access("/sys/bus/event_source/devices/cpu_core", F_OK);
 
 	if (hybrid)
 		check_add(checks, CHECK_NOTE, "hybrid",
 			  "cores of two kinds: KVM gives guests no PMU, unless told otherwise");
-	if (!hybrid && access(cpu, F_OK))
+	if (!hybrid && access("/sys/bus/event_source/devices/cpu", F_OK))
 		check_add(checks, CHECK_FAILED, "perf", "the kernel's perf has no PMU of the CPU's");
 	else
 		check_add(checks, CHECK_OK, "perf", "the kernel's perf has the CPU's PMU");
-	if (reads(root, "/proc/sys/kernel/nmi_watchdog", "1"))
+	if (reads("/proc/sys/kernel/nmi_watchdog", "1"))
 		check_add(checks, CHECK_NOTE, "nmi_watchdog",
 			  "holds one counter of each CPU, which guests borrow");
-	free(core);
-	free(cpu);
 }
 
-void check_host(struct checks *checks, const char *root)
+void check_host(struct checks *checks)
 {
-	check_cpu(checks, root);
-	check_kernel(checks, root);
-	check_perf(checks, root);
-	check_kvm(checks, root);
-	check_module(checks, root);
+	check_cpu(checks);
+	check_kernel(checks);
+	check_perf(checks);
+	check_kvm(checks);
+	check_module(checks);
 }
 
 /* The first CPU of a list as "0-3,8" that is in @set; -1 if there is none */
@@ -272,7 +278,7 @@ size_t check_cpus(int *cpus, const char **kinds, size_t max)
 		return 0;
 	for (i = 0; i < ARRAY_SIZE(kind_names) && count < max; i++) {
 		char *path = xasprintf("/sys/devices/%s/cpus", kind_names[i]);
-		char *list = read_line("", path);
+		char *list = read_line(path);
 
 		cpus[count] = first_of(list, &set);
 		if (cpus[count] >= 0)

@@ -25,7 +25,7 @@ static const char *const outcomes[] = {
 	[CHECK_FAILED] = "FAILED",
 };
 
-static size_t count(const struct checks *checks, unsigned int outcome)
+static size_t count(const struct checks *checks, enum check_outcome outcome)
 {
 	size_t n = 0, i;
 
@@ -129,7 +129,7 @@ static enum status check_run(const struct check_options *options, FILE *out)
 	int cpus[2];
 	size_t n, i;
 
-	check_host(&checks, "");
+	check_host(&checks);
 	n = check_cpus(cpus, kinds, ARRAY_SIZE(cpus));
 	for (i = 0; i < n; i++) {
 		char *label = xasprintf("%s %d", kinds[i], cpus[i]);
