@@ -10,14 +10,13 @@
 #include <linux/fdtable.h>
 #include <linux/hashtable.h>
 #include <linux/kvm_host.h>
-#include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
-#include <linux/string.h>
 #include <uapi/linux/kvm_vpmu.h>
 
 #include "attach.h"
+#include "param.h"
 
 /**
  * struct decision - what was decided for a VM
@@ -35,35 +34,16 @@ struct decision {
 static DEFINE_HASHTABLE(decisions, 8);
 static DEFINE_SPINLOCK(decisions_lock);
 
-static bool explicit_only;
+static const char *const attach_words[] = { "auto", "explicit" };
+enum { ATTACH_AUTO, ATTACH_EXPLICIT };
 
-/* The values of the parameter, by @explicit_only */
-static const char * const names[] = { "auto", "explicit" };
-
-static int set_attach(const char *value, const struct kernel_param *unused)
-{
-	int i = sysfs_match_string(names, value);
-
-	if (i < 0)
-		return i;
-	WRITE_ONCE(explicit_only, i);
-	return 0;
-}
-
-static int get_attach(char *buffer, const struct kernel_param *unused)
-{
-	return scnprintf(buffer, PAGE_SIZE, "%s\n", names[READ_ONCE(explicit_only)]);
-}
-
-static const struct kernel_param_ops attach_ops = {
-	.set = set_attach,
-	.get = get_attach,
+static struct vpmu_param param_attach = {
+	.words = attach_words,
+	.nr = ARRAY_SIZE(attach_words),
 };
 
-module_param_cb(attach, &attach_ops, NULL, 0644);
-MODULE_PARM_DESC(attach,
-		 "Which new VMs get a virtual PMU: auto (default), or explicit, those whose owner asks");
-__MODULE_PARM_TYPE(attach, "charp");
+VPMU_PARAM(attach,
+	   "Which new VMs get a virtual PMU: auto (default), or explicit, those whose owner asks");
 
 static struct decision *find_decision(const struct kvm *kvm)
 {
@@ -116,7 +96,7 @@ static bool decide(void)
 	if (atomic_read(&nr_choices))
 		iterate_fd(current->files, 0, check_file, &choice);
 	if (choice == KVM_VPMU_ATTACH_DEFAULT)
-		return !READ_ONCE(explicit_only);
+		return READ_ONCE(param_attach.value) == ATTACH_AUTO;
 	return choice == KVM_VPMU_ATTACH_YES;
 }
 

@@ -10,8 +10,10 @@
 #include <uapi/linux/kvm_vpmu.h>
 
 #include "cpuid.h"
+#include "param.h"
 #include "sched.h"
 #include "vcpu.h"
+#include "vtsc.h"
 
 /* Each access to a register looks its vCPU up: without a lock. */
 static DEFINE_HASHTABLE(vcpus, 8);
@@ -19,6 +21,24 @@ static DEFINE_HASHTABLE(vcpus, 8);
 /* The lists of VMs and of their vCPUs, and their settings */
 DEFINE_MUTEX(vpmu_vms_lock);
 LIST_HEAD(vpmu_vms);
+
+/* Settings of VMs to come, in the order of KVM_VPMU_FREEZE_... and KVM_VPMU_TSC_... */
+static const char *const freeze_words[] = { "hybrid", "guest", "vcpu" };
+static const char *const tsc_words[] = { "wall", "vcpu" };
+
+static struct vpmu_param param_freeze = {
+	.words = freeze_words,
+	.nr = ARRAY_SIZE(freeze_words),
+};
+
+static struct vpmu_param param_tsc = {
+	.words = tsc_words,
+	.nr = ARRAY_SIZE(tsc_words),
+	.refuse = vpmu_vtsc_refuse,
+};
+
+VPMU_PARAM(freeze, "Freeze mode of new VMs: hybrid (default), guest or vcpu");
+VPMU_PARAM(tsc, "TSC of new VMs: wall (default) or vcpu");
 
 struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
 {
@@ -96,9 +116,11 @@ static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 	vm = new;
 	vm->kvm = kvm;
 	vm->id = ++last_id;
-	vm->freeze = KVM_VPMU_FREEZE_HYBRID;
-	vm->tsc = KVM_VPMU_TSC_WALL;
+	vm->freeze = READ_ONCE(param_freeze.value);
 	INIT_LIST_HEAD(&vm->vcpus);
+	/* The host's TSC may have become unfit since the parameter was set. */
+	if (vpmu_vtsc_set(vm, READ_ONCE(param_tsc.value)))
+		pr_warn_once("this host's TSC isn't fit any more for the parameter tsc=vcpu\n");
 	list_add_tail(&vm->node, &vpmu_vms);
 	return vm;
 }

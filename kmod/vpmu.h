@@ -18,6 +18,7 @@
  *	vtsc.c		a guest TSC that stops while the vCPU is descheduled
  *	cpuid.c		the PMU that the guest's CPUID enumerates
  *	guest/, hw/	a guest's PMU registers; the CPU's
+ *	param.c		module parameters whose values are words
  *	count.h		arithmetic
  *	compat/		kernel versions, and symbols that modules can't link to
  *

@@ -24,14 +24,20 @@ static bool same_frequency(const struct kvm_vcpu *vcpu)
 	return !khz || khz == tsc_khz;
 }
 
+int vpmu_vtsc_refuse(u32 tsc)
+{
+	return tsc == KVM_VPMU_TSC_VCPU && check_tsc_unstable() ? -EOPNOTSUPP : 0;
+}
+
 int vpmu_vtsc_set(struct vpmu_vm *vm, u32 tsc)
 {
+	int err = vpmu_vtsc_refuse(tsc);
 	struct vpmu_vcpu *vv;
 
 	lockdep_assert_held(&vpmu_vms_lock);
+	if (err)
+		return err;
 	if (tsc == KVM_VPMU_TSC_VCPU) {
-		if (check_tsc_unstable())
-			return -EOPNOTSUPP;
 		list_for_each_entry(vv, &vm->vcpus, sibling)
 			if (!same_frequency(vv->hot.vcpu))
 				return -EOPNOTSUPP;

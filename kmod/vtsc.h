@@ -5,6 +5,9 @@
 
 #include "vpmu.h"
 
+/* Return: -EOPNOTSUPP if @tsc is a KVM_VPMU_TSC_... for which this host's TSC isn't fit, else 0. */
+int vpmu_vtsc_refuse(u32 tsc);
+
 /**
  * vpmu_vtsc_set() - choose the VM's kind of TSC
  * @vm: the VM; under vpmu_vms_lock

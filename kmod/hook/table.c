@@ -324,6 +324,24 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
 }
 
 /*
+ * Linux 7.0 and later, and 6.18 from April 2026 on: perf moves an event that stays stopped (a
+ * throttled one, say) to another counter, and writes its count so far there.
+ */
+static bool notrace host_writes_counter(void *arg, unsigned long unused)
+{
+	struct perf_event *event = arg;
+
+	if (event->hw.state & PERF_HES_ARCH && event->hw.idx >= 0) {
+		unsigned int slot = vpmu_hw_slot(vpmu_hw, event->hw.idx);
+
+		vpmu_host_evict(slot, vpmu_compat_host_pair(event) ? slot + 1 : slot);
+		vpmu_host_count_saved(slot, true);
+		vpmu_host_changed();
+	}
+	return false;
+}
+
+/*
  * Who reports emulated instructions: one function for all events, or one for each.  Kernels with
  * the latter may have a static function of the former's name, with other arguments.
  */
@@ -405,6 +423,10 @@ struct hook vpmu_hooks[] = {
 	{
 		.symbol = "x86_pmu_stop",
 		.pre = host_stops_event,
+	},
+	{
+		.symbol = "x86_perf_event_set_period",
+		.pre = host_writes_counter,
 	},
 	{
 		.symbol = "kvm_vcpu_halt",

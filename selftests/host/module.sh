@@ -47,20 +47,19 @@ is "an unknown kernel, allowed: exact" "$("$rawvm" count 1000)" 2004
 rmmod kvm_vpmu
 
 # A kernel without one of the functions that the module needs: the module that looks for another name.
-# All kernels have these, so a host where the module is loaded a few times only goes without.
-needed="__module_address kallsyms_lookup_name file_is_kvm kvm_pmu_deliver_pmi kvm_pmu_is_valid_msr
-	kvm_pmu_get_msr kvm_pmu_set_msr kvm_pmu_rdpmc kvm_pmu_handle_event kvm_arch_vcpu_load
-	kvm_arch_vcpu_put x86_pmu_start x86_pmu_stop kvm_vcpu_halt kvm_vcpu_reset kvm_arch_destroy_vm
-	kvm_vcpu_ioctl_set_cpuid kvm_vcpu_ioctl_set_cpuid2 kvm_vcpu_ioctl_get_cpuid2 kvm_pmu_refresh
-	kvm_pmu_destroy kvm_arch_vcpu_create"
+# All kernels have the same but for the vendor's; a host where the module is loaded a few times has these only.
+needed="kvm_pmu_get_msr"
 if [ $kvm = kvm_amd ]; then
 	needed+=" svm_get_cpl svm_vcpu_run enter_svm_guest_mode nested_svm_vmexit"
 else
-	needed+=" vmx_vcpu_run nested_vmx_enter_non_root_mode"
+	needed+=" vmx_vcpu_run nested_vmx_enter_non_root_mode perf_guest_get_msrs perf_events_lapic_init"
 	grep -q ' vmx_get_cpl_no_cache' /proc/kallsyms || needed+=" vmx_get_cpl"
-	needed+=" perf_guest_get_msrs perf_events_lapic_init"
 fi
-[ "$times" -gt 5 ] || needed=''
+[ "$times" -le 5 ] || needed+=" __module_address kallsyms_lookup_name file_is_kvm kvm_pmu_deliver_pmi
+	kvm_pmu_is_valid_msr kvm_pmu_set_msr kvm_pmu_rdpmc kvm_pmu_handle_event kvm_arch_vcpu_load
+	kvm_arch_vcpu_put x86_pmu_start x86_pmu_stop x86_perf_event_set_period kvm_vcpu_halt
+	kvm_vcpu_reset kvm_arch_destroy_vm kvm_vcpu_ioctl_set_cpuid kvm_vcpu_ioctl_set_cpuid2
+	kvm_vcpu_ioctl_get_cpuid2 kvm_pmu_refresh kvm_pmu_destroy kvm_arch_vcpu_create"
 for symbol in $needed; do
 	LC_ALL=C sed "s/\x00$symbol\x00/\x00${symbol%?}Q\x00/g" "$module" >/tmp/renamed.ko
 	refused "no $symbol" "Unknown symbol in module" "${symbol%?}Q not found" /tmp/renamed.ko
