@@ -35,6 +35,7 @@ bochs() {
 
 # emulator_share TAG DIR
 emulator_share() {
+	[[ $version != *-cloud-* ]] || die "Intel hosts have 9P only, which kernels of cloud flavours haven't"
 	bochs "virtio: share=\"$2\", tag=$1"
 }
 

@@ -5,6 +5,7 @@
 # shellcheck disable=SC2034,SC2154 # theirs
 
 EMULATOR_LOG=qemu.log
+virtiofs=()
 
 emulator_prepare() {
 	case $cpu in
@@ -19,7 +20,36 @@ emulator_prepare() {
 
 # emulator_share TAG DIR [readonly]
 emulator_share() {
-	emulator+=(-virtfs "local,path=$2,mount_tag=$1,security_model=none,multidevs=remap${3:+,readonly=on}")
+	if ! is_cloud; then
+		emulator+=(-virtfs "local,path=$2,mount_tag=$1,security_model=none,multidevs=remap${3:+,readonly=on}")
+		return
+	fi
+	virtiofs+=("$run/$1.socket" "$2" "${3:-}")
+	emulator+=(-chardev "socket,id=$1,path=$run/$1.socket" -device "vhost-user-fs-pci,chardev=$1,tag=$1")
+}
+
+# Kernels of cloud flavours have no 9P, but virtiofs, whose servers are processes of their own that want to
+# see the machine's memory.
+is_cloud() {
+	[[ ${version:-} == *-cloud-* ]]
+}
+
+# emulator_servers COMMAND...: COMMAND is the emulator; its servers end when it does.
+emulator_servers() {
+	# shellcheck disable=SC2016 # expands there
+	emulator=(bash -euc '
+		while [ "$1" != -- ]; do
+			/usr/libexec/virtiofsd --socket-path="$1" --shared-dir="$2" --sandbox=none --cache=never \
+				--inode-file-handles=never --log-level=error ${3:+--readonly} &
+			while [ ! -S "$1" ]; do
+				kill -0 $!
+				sleep 0.05
+			done
+			shift 3
+		done
+		shift
+		exec "$@"
+	' servers "${virtiofs[@]}" -- "$@")
 }
 
 emulator_machine() {
@@ -38,6 +68,8 @@ emulator_machine() {
 	emulator+=(-nodefaults -no-user-config -display none -no-reboot
 		-L /usr/share/seabios -L /usr/share/qemu -machine q35 -cpu "$properties"
 		-smp "$smp" -m "$mem" -serial "file:$run/console.log")
+	! is_cloud || emulator+=(-object "memory-backend-memfd,id=memory,size=${mem}M,share=on"
+		-machine memory-backend=memory)
 	if [ -n "$monitor" ]; then
 		mkfifo "$run/monitor.in" "$run/monitor.out"
 		emulator+=(-chardev "pipe,id=monitor,path=$run/monitor" -mon monitor)
@@ -63,6 +95,7 @@ emulator_linux() {
 		-drive "file=/bed/image/root.img,format=raw,readonly=on,if=virtio" -device virtio-serial
 		-chardev "file,id=stdout,path=$run/stdout" -device "virtserialport,chardev=stdout,name=stdout"
 		-chardev "file,id=stderr,path=$run/stderr" -device "virtserialport,chardev=stderr,name=stderr")
+	! is_cloud || emulator_servers "${emulator[@]}"
 }
 
 # The answer stands between the first and the second prompt; the echo of the line before it is full

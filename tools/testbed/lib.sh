@@ -12,10 +12,11 @@ SUITE=trixie
 # The kernels of hosts and guests, each with the suite that has it. The first is the default, which
 # the mirror must have. Backports drop a kernel for the next one: the bench goes on without it.
 KERNELS='6.12:trixie 6.1:bookworm 7.2:trixie-backports 7.3:trixie-backports'
-# Those that Debian has besides: PREEMPT_RT, and what backports had before. They are there with
-# KVM_VPMU_KERNELS=all; other words in it replace KERNELS. Cloud flavours have no 9P.
-MORE_KERNELS='6.12-rt:trixie 7.3-rt:trixie-backports 6.16:trixie-backports 6.17:trixie-backports
-	6.18:trixie-backports 6.19:trixie-backports 7.0:trixie-backports 7.1:trixie-backports'
+# Those that Debian has besides: PREEMPT_RT, cloud flavours, and what backports had before. They are there
+# with KVM_VPMU_KERNELS=all; other words in it replace KERNELS.
+MORE_KERNELS='6.12-rt:trixie 6.12-cloud:trixie 7.3-rt:trixie-backports 7.3-cloud:trixie-backports
+	6.16:trixie-backports 6.17:trixie-backports 6.18:trixie-backports 6.19:trixie-backports
+	7.0:trixie-backports 7.1:trixie-backports'
 case ${KVM_VPMU_KERNELS:-} in
 all) ;;
 *) KERNELS=${KVM_VPMU_KERNELS:-$KERNELS} MORE_KERNELS='' ;;
@@ -246,10 +247,10 @@ step_image() {
 QEMU_EMPTY='aarch64-code arm-code arm-vars i386-code i386-secure-code i386-vars loongarch64-code
 	loongarch64-vars riscv-code riscv-vars x86_64-code x86_64-secure-code'
 QEMU_CONFIGURE='--target-list=x86_64-softmmu --without-default-features --enable-system --enable-tcg
-	--enable-kvm --enable-virtfs --enable-attr --enable-cap-ng --enable-pixman --enable-fdt=system
+	--enable-kvm --enable-virtfs --enable-attr --enable-cap-ng --enable-vhost-user --enable-pixman --enable-fdt=system
 	--disable-install-blobs --without-default-devices --with-devices-x86_64=bench'
 # A third less to compile, and of what a patch to target/i386 touches three quarters less
-QEMU_DEVICES='Q35 ISA_DEBUG VIRTIO_PCI VIRTIO_BLK VIRTIO_9P VIRTIO_SERIAL VIRTIO_NET'
+QEMU_DEVICES='Q35 ISA_DEBUG VIRTIO_PCI VIRTIO_BLK VIRTIO_9P VIRTIO_SERIAL VIRTIO_NET VHOST_USER_FS'
 
 # qemu_patches SERIES
 qemu_patches() {
@@ -452,7 +453,11 @@ step_initramfs() {
 			cp /bin/busybox /tmp/i/bin/
 			install -m 755 /machine/early-init /tmp/i/init
 			install -m 755 /machine/init /machine/vpmu-guest /machine/trouble /tmp/i/bed/
-			for m in virtio_pci virtio_blk virtio_console erofs 9p 9pnet_virtio overlay; do
+			case $v in
+			*-cloud-*) share=virtiofs ;;
+			*) share="9p 9pnet_virtio" ;;
+			esac
+			for m in virtio_pci virtio_blk virtio_console erofs $share overlay; do
 				modprobe -S "$v" --show-depends "$m"
 			done | sed -n "s/^insmod //p" | awk "!seen[\$1]++ { print \$1 }" | while read -r ko; do
 				name=$(basename "${ko%.xz}")
