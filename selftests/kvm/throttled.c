@@ -14,24 +14,27 @@
 #include "guests.h"
 #include "pin.h"
 
-#define RUNS		10
+#define RUNS		40
 #define LOOPS		4000000
 /* Where guest counters start: a host event that took one of them would be this far off. */
 #define FAR		(1ull << 40)
 
 #define PAIR		0xff03
 /* An interrupt per tick throttles the event: kernel.perf_event_max_sample_rate is so low. */
-#define PERIOD		10000
+#define PERIOD		1000
+/* In 20 ms, an event that isn't throttled counts millions. */
+#define FEW		(1000 * PERIOD)
 #define SAMPLE_RATE	"1"
 
 static atomic_bool stop;
-static unsigned int throttled, moved;
+static unsigned int moved;
 static uint64_t most;
 
+/* One that samples is pinned: other events that come leave it where it is, but for its counter. */
 static int host_event(uint32_t type, uint64_t config, uint64_t period)
 {
 	struct perf_event_attr attr = {
-		.type = type, .size = sizeof(attr), .config = config, .pinned = 1,
+		.type = type, .size = sizeof(attr), .config = config, .pinned = !!period,
 		.sample_period = period,
 	};
 	int event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
@@ -68,13 +71,10 @@ static void *come_and_go(void *unused)
 	pin(0, 1);
 	while (!stop) {
 		int sampling = host_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, PERIOD), pair;
-		uint64_t before, count;
+		uint64_t count;
 
-		/* Throttled up to the next tick at least, and again right behind that */
+		/* Throttled up to the next tick, and again right behind that */
 		usleep(10000);
-		before = count_of(sampling);
-		usleep(200);
-		throttled += count_of(sampling) == before;
 		pair = host_event(PERF_TYPE_RAW, PAIR, 0);
 		moved++;
 		usleep(10000);
@@ -121,10 +121,9 @@ int main(void)
 	stop = true;
 	pthread_join(thread, NULL);
 	set_rate(rate, unused, sizeof(unused));
-	printf("# %u times, %u throttled, at most %llu\n", moved, throttled, (unsigned long long)most);
-	check(throttled > 0, "a throttled host event moved");
+	check(moved, "a throttled host event moved, %u times", moved);
 	is(wrong, 0, "counts of the guest that are wrong");
-	check(most < FAR / 2, "the host event's own count");
+	check(most < FEW, "the host event's own count, at most %llu", (unsigned long long)most);
 	free_vm(&vm);
 	return finish();
 }
