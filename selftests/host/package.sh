@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # On an emulated host without the module: the Debian packages, from installing to purging. Needs BUILD, with the
-# packages in its folder deb (make deb), and the module as selftests/build makes it.
+# packages in its folder deb (make deb), and the module as the bench's step testmodules makes it.
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh

@@ -14,7 +14,7 @@
 #include "guests.h"
 #include "pin.h"
 
-#define RUNS		40
+#define RUNS		15
 #define LOOPS		4000000
 /* Where guest counters start: a host event that took one of them would be this far off. */
 #define FAR		(1ull << 40)

@@ -101,7 +101,7 @@ mirror() {
 
 # ---- the steps: title_X what is shown; key_X a hash of what goes in; step_X builds into $1
 
-STEPS='root image qemu bochs boot vmm unpatched initramfs module checkpatch kselftests pfm4'
+STEPS='root image qemu bochs boot vmm unpatched initramfs module testmodules checkpatch kselftests pfm4'
 
 is_step() {
 	[[ " $STEPS " = *" $1 "* ]]
@@ -486,7 +486,7 @@ module_sources() {
 title_module() { echo "Building kvm_vpmu.ko"; }
 key_module() {
 	{
-		echo "$(key_root) $(declare -f step_module)"
+		echo "$(key_root) $(declare -f step_module) $FOR_EACH_KERNEL"
 		module_sources | (cd "$PROJECT" && xargs -0 -r sha256sum)
 	} | key_of
 }
@@ -499,14 +499,68 @@ step_module() {
 	mkdir -p "$build" "$out"
 	module_sources | (cd "$PROJECT" && xargs -0 -r cp --parents -t "$build")
 	# shellcheck disable=SC2016 # expands in the root
-	in_root --rw "$build" /build --rw "$out" /out -- sh -euc '
+	in_root --rw "$build" /build --rw "$out" /out -- sh -euc "$FOR_EACH_KERNEL"'
+		build() {
+			cp -r /build "/tmp/$1"
+			make -s -C "/usr/src/linux-headers-$1" M="/tmp/$1/kmod" modules
+			mkdir "/out/$1"
+			cp "/tmp/$1/kmod/kvm_vpmu.ko" "/out/$1/"
+		}
+		for_each_kernel build
+	'
+	rm -rf "$build"
+}
+
+# A function for scripts in the root: run FUNCTION KERNEL for all kernels at once.
+# shellcheck disable=SC2016 # expands there
+FOR_EACH_KERNEL='
+	for_each_kernel() {
+		pids=
 		for v in $(ls /lib/modules); do
-			rm -rf /tmp/m
-			cp -r /build /tmp/m
-			make -C "/usr/src/linux-headers-$v" M=/tmp/m/kmod modules
-			mkdir "/out/$v"
-			cp /tmp/m/kmod/kvm_vpmu.ko "/out/$v/"
+			"$1" "$v" &
+			pids="$pids $!"
 		done
+		for pid in $pids; do
+			wait "$pid"
+		done
+	}
+'
+
+# The module, and others, as tests load them
+title_testmodules() { echo "Building modules for tests"; }
+key_testmodules() {
+	{
+		key_module
+		declare -f step_testmodules
+		cat "$PROJECT/selftests/modules/"*
+	} | key_of
+}
+step_testmodules() {
+	local out=$1 build=$1.build
+	mkdir -p "$build" "$out"
+	module_sources | (cd "$PROJECT" && xargs -0 -r cp --parents -t "$build")
+	cp -r "$PROJECT/selftests/modules" "$build/"
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --rw "$build" /build --rw "$out" /out -- sh -euc "$FOR_EACH_KERNEL"'
+		# variant KERNEL NAME SOURCE [FLAGS]
+		variant() {
+			mkdir -p "/tmp/$1/$2"
+			cp -r /build/include "/tmp/$1/"
+			cp -r "/build/$3/." "/tmp/$1/$2"
+			make -s -C "/usr/src/linux-headers-$1" M="/tmp/$1/$2" KCFLAGS="${4:-}" modules
+			mkdir -p "/out/$2/$1"
+			strip -g "/tmp/$1/$2"/*.ko
+			cp "/tmp/$1/$2"/*.ko "/tmp/$1/$2/modules.order" "/out/$2/$1/"
+		}
+		build() {
+			variant "$1" modules modules
+			variant "$1" module kmod
+			# thinks that it was built for a kernel later than any that was seen
+			variant "$1" unknown kmod -DCOMPAT_KERNEL=0x080000
+			# expects structures that no kernel has
+			variant "$1" shifted kmod -DCOMPAT_TEST_SHIFT
+		}
+		for_each_kernel build
 	'
 	rm -rf "$build"
 }

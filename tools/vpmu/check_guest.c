@@ -27,7 +27,7 @@
 /* Rounds of the loop, 2 instructions each */
 #define LOOP		500000
 /* Rounds of the sampler: 105 instructions, of them a CPUID, so a VM exit */
-#define ROUNDS		5000
+#define ROUNDS		2000
 #define PERIOD		5000
 
 static const struct device *device;
