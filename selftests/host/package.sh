@@ -11,7 +11,7 @@ version=$(../../tools/packaging/version)
 rawvm=$BUILD/programs/rawvm
 tmp=$(mktemp -d) || exit
 packages=(kvm-vpmu-dkms kvm-vpmu-tools)
-debs=("${packages[@]/%/_${version}_amd64.deb}")
+debs=("kvm-vpmu-dkms_${version}_all.deb" "kvm-vpmu-tools_${version}_amd64.deb")
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 
 # run NAME STATUS COMMAND...: leaves what it says in $tmp/log

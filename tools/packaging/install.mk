@@ -6,8 +6,11 @@
 # make install-dkms  the module's source for DKMS, which builds it for each kernel
 # make install-conf  how udev and modprobe treat the module
 # make install-tools the tool vpmu, and the header for programs of your own
+# make install-docs  this documentation, which packages have
 # make uninstall     remove what these installed; uninstall-... a part of it
 # make deb           the Debian packages, in build/deb
+# make rpm           those for Fedora, RHEL and their like, in build/rpm
+# make arch          those for Arch Linux, in build/arch
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -15,6 +18,7 @@ INSTALL ?= install
 # Where udev and modprobe look: below /usr, and below /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
+DOCDIR ?= $(PREFIX)/share/doc/kvm-vpmu
 
 PACKAGING := tools/packaging
 VERSION := $(shell $(PACKAGING)/version)
@@ -35,12 +39,13 @@ install-module: all
 	$(if $(DESTDIR),,depmod $(KVER))
 
 install-dkms: install-conf
+	$(if $(DESTDIR),,$(PACKAGING)/dkms-install --check)
 	rm -rf $(DKMS_SOURCE)
-	cd kmod && find . -name '*.[chS]' ! -name '*.mod.c' -exec $(INSTALL) -D -m 644 {} $(abspath $(DKMS_SOURCE))/kmod/{} \;
-	$(INSTALL) -m 644 kmod/Kbuild $(DKMS_SOURCE)/kmod/
+	cd kmod && find . \( -name '*.[chS]' -o -name '*.mk' -o -name Kbuild \) ! -name '*.mod.c' \
+		-exec $(INSTALL) -D -m 644 {} $(abspath $(DKMS_SOURCE))/kmod/{} \;
 	$(INSTALL) -D -m 644 include/uapi/linux/kvm_vpmu.h $(DKMS_SOURCE)/include/uapi/linux/kvm_vpmu.h
 	sed 's/#MODULE_VERSION#/$(VERSION)/' $(PACKAGING)/dkms.conf >$(DKMS_SOURCE)/dkms.conf
-	$(if $(DESTDIR),,dkms install kvm-vpmu/$(VERSION) -k $(KVER))
+	$(if $(DESTDIR),,$(PACKAGING)/dkms-install $(VERSION) $(KVER))
 
 install-conf:
 	$(INSTALL) -D -m 644 $(PACKAGING)/60-kvm-vpmu.rules $(DESTDIR)$(LIBDIR)/udev/rules.d/60-kvm-vpmu.rules
@@ -54,7 +59,12 @@ install-tools: tool
 	$(TOOL) install DESTDIR=$(abspath $(DESTDIR)) PREFIX=$(PREFIX)
 	$(INSTALL) -D -m 644 include/uapi/linux/kvm_vpmu.h $(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h
 
-uninstall: uninstall-module uninstall-dkms uninstall-conf uninstall-tools
+# Folders as they are here, as the pages link to each other.
+install-docs:
+	find ./*.md MAINTAINERS LICENSES/README docs tools/testbed/README.md tools/testbed/bare/README.md -type f \
+		-exec $(INSTALL) -D -m 644 {} $(DESTDIR)$(DOCDIR)/{} \;
+
+uninstall: uninstall-module uninstall-dkms uninstall-conf uninstall-tools uninstall-docs
 
 uninstall-module:
 	rm -f $(MODULE)
@@ -62,7 +72,7 @@ uninstall-module:
 	$(if $(DESTDIR),,[ ! -d /lib/modules/$(KVER) ] || depmod $(KVER))
 
 uninstall-dkms:
-	$(if $(DESTDIR),,[ ! -e /var/lib/dkms/kvm-vpmu/$(VERSION) ] || dkms remove kvm-vpmu/$(VERSION) --all)
+	$(if $(DESTDIR),,[ ! -e /var/lib/dkms/kvm-vpmu ] || $(PACKAGING)/dkms-install --remove)
 	rm -rf $(DKMS_SOURCE)
 
 uninstall-conf:
@@ -73,8 +83,11 @@ uninstall-tools:
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/vpmu \
 		$(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h
 
-deb: prepared
-	$(PACKAGING)/build
+uninstall-docs:
+	rm -rf $(DESTDIR)$(DOCDIR)
 
-.PHONY: install install-module install-dkms install-conf install-tools tool
-.PHONY: uninstall uninstall-module uninstall-dkms uninstall-conf uninstall-tools deb
+deb rpm arch: prepared
+	$(PACKAGING)/build $@
+
+.PHONY: install install-module install-dkms install-conf install-tools install-docs tool
+.PHONY: uninstall uninstall-module uninstall-dkms uninstall-conf uninstall-tools uninstall-docs deb rpm arch
