@@ -6,6 +6,8 @@
 
 . "$(dirname "$0")/../tap.sh"
 docs=$(dirname "$0")/../../docs/qemu.md
+# where the tests are installed
+[ -e "$docs" ] || docs=$(dirname "$0")/qemu.md
 dir=$(mktemp -d)
 
 # As Debian's and our udev rules have them
