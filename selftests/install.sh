@@ -60,7 +60,7 @@ is "modprobe likes its file" "$(modprobe -C "$to/usr/local/lib/modprobe.d" -c 2>
 sed -i 's/^#\([a-z]\)/\1/' "$to/usr/local/lib/modprobe.d/kvm-vpmu.conf"
 is "and with all that it offers" \
 	"$(modprobe -C "$to/usr/local/lib/modprobe.d" -c 2>&1 | grep -E 'vpmu|mediated' | sort | tr '\n' ';')" \
-	"options kvm_amd enable_mediated_pmu=N;options kvm_vpmu allow_untested=Y;options kvm_vpmu attach=explicit;options kvm_vpmu vmrun_counts=N;"
+	"options kvm_amd enable_mediated_pmu=N;options kvm_vpmu allow_untested=Y;options kvm_vpmu attach=explicit;options kvm_vpmu freeze=guest tsc=vcpu;options kvm_vpmu vmrun_counts=N;"
 is "a program finds the header" \
 	"$(echo 'int x = KVM_VPMU_ABI;' | gcc -I"$to/usr/local/include" -include linux/kvm_vpmu.h \
 		-Wall -fsyntax-only -xc - 2>&1)" ""
