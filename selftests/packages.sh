@@ -79,15 +79,22 @@ looks() {
 	is "pages that are missing" "$(dead_links "$tmp/$3/usr/share/doc")" ""
 }
 
-# build FORMAT PROGRAM: status 1 if there is no such builder
+# build FORMAT PROGRAM...: status 1 if there is no such builder, or it failed
 build() {
-	if ! "${root[@]}" sh -c "command -v $2" >/dev/null; then
-		ok "$1 # SKIP the bench's root has no $2"
+	local program
+	for program in "${@:2}"; do
+		if ! "${root[@]}" sh -c "command -v $program" >/dev/null; then
+			ok "$1 # SKIP the bench's root has no $program"
+			return 1
+		fi
+	done
+	if tools/packaging/build --out "$out" "$1" >"$tmp/log" 2>&1; then
+		ok "$1 is built"
+	else
+		not_ok "$1 is built"
+		sed 's/^/# /' "$tmp/log"
 		return 1
 	fi
-	tools/packaging/build --out "$out" "$1" >"$tmp/log" 2>&1
-	is "$1: status" $? 0
-	sed 's/^/# /' "$tmp/log"
 }
 
 build_deb() {
@@ -121,11 +128,16 @@ build_deb() {
 build_rpm() {
 	local package release
 	build rpm rpmbuild || return
-	release=$("${root[@]}" rpm -qp --qf '%{VERSION}-%{RELEASE}' "$out"/rpm/RPMS/noarch/kvm-vpmu-dkms-*.rpm)
+	release=$(basename "$out"/rpm/RPMS/noarch/kvm-vpmu-dkms-*.noarch.rpm .noarch.rpm)
+	release=${release#kvm-vpmu-dkms-}
 	# shellcheck disable=SC2016 # expands there
 	for package in x86_64/kvm-vpmu noarch/kvm-vpmu-{dkms,devel}; do
 		unpack "rpm-${package#*/}" 'rpm2cpio "$1" | cpio -idm --quiet' \
 			"$out/rpm/RPMS/$package-$release.${package%/*}.rpm"
+	done
+	# Debian's rpm has the version in the name of the licence's folder, Fedora's hasn't.
+	for package in kvm-vpmu{,-dkms,-devel}; do
+		mv "$tmp/rpm-$package/usr/share/licenses/$package"{-"$version",}
 	done
 	same "kvm-vpmu-dkms" "$(files rpm-kvm-vpmu-dkms)" "$({
 		dkms_files "$release"
@@ -143,7 +155,7 @@ usr/share/licenses/kvm-vpmu-devel/GPL-2.0"
 
 build_arch() {
 	local package
-	build arch makepkg || return
+	build arch makepkg bsdtar || return
 	# shellcheck disable=SC2016 # expands there
 	for package in kvm-vpmu-dkms kvm-vpmu; do
 		unpack "arch-$package" 'bsdtar -xf "$1"' "$(echo "$out/arch/$package-$version-1"-*.pkg.tar*)"
