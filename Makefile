@@ -2,7 +2,7 @@
 #
 # make             build the module for the running kernel (KDIR=... for another)
 # make install     install it, and the tool vpmu; tools/packaging/install.mk has more of this
-# make deb         Debian packages of both
+# make deb         Debian packages of both; make rpm, make arch: others' packages
 # make demo        see it work on an emulated machine; no PMU, no KVM needed
 # make check       the tests, on emulated machines
 # make check-full  the same, and all of them on each host kernel
