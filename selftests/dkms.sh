@@ -41,10 +41,12 @@ run() {
 	is "$name: status" $got "$want"
 	[ $got = "$want" ] || sed 's/^/# /' $log
 }
+
+# make_dkms [COMMAND...]: make $target, by COMMAND
+target=install-dkms
 # shellcheck disable=SC2317 # by "run"
-# make_dkms [COMMAND...]: make install-dkms, by COMMAND
 make_dkms() {
-	"$@" make -s -C "$src" KDIR="$kdir" install-dkms
+	"$@" make -s -C "$src" KDIR="$kdir" "$target"
 }
 # built KERNEL...: what DKMS says when that version is built for these
 built() {
@@ -99,6 +101,10 @@ newer fourth
 run "make install-dkms beside the package" 2 make_dkms env PATH="/run/dkms-test/bin:$PATH"
 is "it says why" "$(grep -c 'the package kvm-vpmu-dkms has the module; remove it first' $log)" 1
 is "it left the source" "$(grep -c third "/usr/src/kvm-vpmu-$version/kmod/kvm_vpmu.c")" 1
+target=uninstall-dkms
+run "make uninstall-dkms beside the package" 0 make_dkms env PATH="/run/dkms-test/bin:$PATH"
+is "it left the source, and what DKMS has" \
+	"$(grep -c third "/usr/src/kvm-vpmu-$version/kmod/kvm_vpmu.c") $(dkms status | wc -l)" "1 2"
 
 # Kernels that the module isn't for, by release or by configuration
 configured=/run/dkms-test/headers
@@ -143,8 +149,9 @@ with CONFIG_KVM_AMD=n CONFIG_KVM_INTEL=n "it lacks CONFIG_KVM_(AMD|INTEL)=m"
 with CONFIG_KPROBES=n "it lacks CONFIG_KPROBES=y"
 with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=n "it lacks CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y"
 
-run "make uninstall-dkms" 0 make -s -C $src KDIR="$kdir" uninstall-dkms
+run "make uninstall-dkms" 0 make_dkms
 is "DKMS has forgotten it" "$(dkms status)" ""
 is "no source is left" "$(find /usr/src -maxdepth 1 -name 'kvm-vpmu-*')" ""
-is "nor a module" "$(find /lib/modules/ -name 'kvm_vpmu*')" ""
+run "make uninstall-dkms, with nothing there" 0 make_dkms
+is "nor is a module" "$(find /lib/modules/ -name 'kvm_vpmu*')" ""
 finish

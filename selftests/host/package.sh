@@ -80,8 +80,10 @@ coproc "$rawvm" hold
 read -r running <&"${COPROC[0]}"
 is "a VM runs" "$running" running
 is "vpmu list" "$(vpmu list | awk '{ print $2, $3 }' | tail -n +2)" "$COPROC_PID rawvm"
-is "vpmu list, of group kvm" \
-	"$(setpriv --reuid=nobody --regid=nogroup --groups=kvm vpmu list | wc -l)" 2
+user=(setpriv --reuid=nobody --regid=nogroup --groups=kvm)
+is "vpmu list, of group kvm: denied" "$("${user[@]}" vpmu list 2>&1 | grep -c CAP_PERFMON)" 1
+is "vpmu list, of group kvm, with CAP_PERFMON" \
+	"$("${user[@]}" --inh-caps=+perfmon --ambient-caps=+perfmon vpmu list | wc -l)" 2
 setpriv --reuid=nobody --regid=nogroup --clear-groups vpmu list >"$tmp/log" 2>&1
 is "vpmu list, of no group: denied" "$(grep -c 'Permission denied' "$tmp/log")" 1
 is "man page" "$(man -w vpmu)" /usr/share/man/man1/vpmu.1.gz

@@ -72,8 +72,7 @@ uninstall-module:
 	$(if $(DESTDIR),,[ ! -d /lib/modules/$(KVER) ] || depmod $(KVER))
 
 uninstall-dkms:
-	$(if $(DESTDIR),,[ ! -e /var/lib/dkms/kvm-vpmu ] || $(PACKAGING)/dkms-install --remove)
-	rm -rf $(DKMS_SOURCE)
+	$(if $(DESTDIR),rm -rf $(DKMS_SOURCE),$(PACKAGING)/dkms-install --remove $(VERSION))
 
 uninstall-conf:
 	rm -f $(DESTDIR)$(LIBDIR)/udev/rules.d/60-kvm-vpmu.rules $(DESTDIR)$(LIBDIR)/modprobe.d/kvm-vpmu.conf
