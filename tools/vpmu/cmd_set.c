@@ -12,18 +12,15 @@ static enum status print(struct device *dev, const struct context *ctx, __u64 id
 {
 	enum status status = STATUS_NO_VM;
 	struct vm_list list;
-	size_t i;
-	int r = vm_list_get(&list, dev, ctx->proc);
+	int r = vm_list_get_one(&list, dev, ctx->proc, id);
 
 	if (r) {
 		device_complain(r);
 		return STATUS_ERROR;
 	}
-	for (i = 0; i < list.count; i++) {
-		if (list.vm[i].info.id == id) {
-			json_print(out, vm_json(&list.vm[i]), true);
-			status = STATUS_OK;
-		}
+	if (list.count) {
+		json_print(out, vm_json(list.vm), true);
+		status = STATUS_OK;
 	}
 	vm_list_free(&list);
 	return status;
@@ -33,17 +30,11 @@ enum status set_run(struct device *dev, const struct set_options *options, FILE 
 		    FILE *messages)
 {
 	struct kvm_vpmu_settings settings = options->settings;
-	struct vm_list list;
-	struct vm vm;
 	enum status status;
-	int r = vm_list_get(&list, dev, options->ctx->proc);
+	struct vm vm;
+	int r;
 
-	if (r) {
-		device_complain(r);
-		return STATUS_ERROR;
-	}
-	status = vm_find(&list, options->vm, &vm, messages);
-	vm_list_free(&list);
+	status = vm_lookup(dev, options->ctx->proc, options->vm, &vm, messages);
 	if (status)
 		return status;
 

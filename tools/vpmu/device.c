@@ -78,6 +78,7 @@ int device_open(struct device *dev)
 
 void device_close(struct device *dev)
 {
+	free(dev->vm);
 	device_disconnect(dev);
 }
 

@@ -12,18 +12,24 @@
 
 #define DEVICE_PATH	"/dev/kvm-vpmu"
 
+struct vm;
+
 /**
  * struct device - an open device
  * @call: does an ioctl; tests have their own
  * @fd: for @call
  * @data: for @call
  * @info: what the device told about the host when it was opened
+ * @vm: the VMs at the last look, for vm.c: it reads the name of each once
+ * @vms: how many
  */
 struct device {
 	int (*call)(struct device *dev, unsigned long request, void *arg);
 	int fd;
 	void *data;
 	struct kvm_vpmu_info info;
+	struct vm *vm;
+	size_t vms;
 };
 
 /*

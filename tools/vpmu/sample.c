@@ -56,11 +56,10 @@ static int look(struct sample_vm *vm, struct device *dev)
 {
 	__u32 i;
 
+	vm->vcpu = xrealloc(NULL, vm->vm.info.vcpus * sizeof(*vm->vcpu));
 	for (i = 0; i < vm->vm.info.vcpus; i++) {
-		int r;
+		int r = device_vcpu(dev, vm->vm.info.id, i, &vm->vcpu[i]);
 
-		vm->vcpu = xrealloc(vm->vcpu, (i + 1) * sizeof(*vm->vcpu));
-		r = device_vcpu(dev, vm->vm.info.id, i, &vm->vcpu[i]);
 		if (r)
 			return r;
 		vm->vcpus = i + 1;
@@ -75,15 +74,13 @@ int sample_take(struct sample *sample, struct device *dev, const char *proc, __u
 	int r;
 
 	*sample = (struct sample){ };
-	r = vm_list_get(&list, dev, proc);
+	r = id ? vm_list_get_one(&list, dev, proc, id) : vm_list_get(&list, dev, proc);
 	if (r)
 		return r;
 	sample->vm = xrealloc(NULL, list.count * sizeof(*sample->vm));
 	for (i = 0; i < list.count; i++) {
 		struct sample_vm *vm = &sample->vm[sample->vms];
 
-		if (id && list.vm[i].info.id != id)
-			continue;
 		*vm = (struct sample_vm){ .vm = list.vm[i] };
 		r = look(vm, dev);
 		if (!r) {

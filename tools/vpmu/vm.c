@@ -190,13 +190,13 @@ static bool initial_pid_namespace(const char *proc)
 	return !strcmp(target, INITIAL_PID_NS);
 }
 
-static void get_name(const char *proc, int pid, char name[VM_NAME_SIZE])
+void vm_name(const char *proc, int pid, char name[VM_NAME_SIZE])
 {
 	char *text;
 	size_t len;
 
 	strcpy(name, "?");
-	if (pid <= 0)
+	if (pid <= 0 || !initial_pid_namespace(proc))
 		return;
 	text = read_proc(proc, pid, "cmdline", &len);
 	if (text && vm_name_from_cmdline(text, len, name)) {
@@ -215,36 +215,67 @@ static void get_name(const char *proc, int pid, char name[VM_NAME_SIZE])
 	clean_text(name);
 }
 
-void vm_name(const char *proc, int pid, char name[VM_NAME_SIZE])
+/* Update @dev's VMs, with names that were read before; those of others are empty. */
+static int look(struct device *dev)
 {
-	if (initial_pid_namespace(proc))
-		get_name(proc, pid, name);
-	else
-		strcpy(name, "?");
+	size_t count, i, old = 0;
+	struct kvm_vpmu_vm *infos;
+	struct vm *vm;
+	int r = device_vms(dev, &infos, &count);
+
+	if (r)
+		return r;
+	vm = xrealloc(NULL, count * sizeof(*vm));
+	for (i = 0; i < count; i++) {
+		vm[i].info = infos[i];
+		vm[i].name[0] = 0;
+		/* both in the order of numbers */
+		while (old < dev->vms && dev->vm[old].info.id < infos[i].id)
+			old++;
+		if (old < dev->vms && dev->vm[old].info.id == infos[i].id)
+			strcpy(vm[i].name, dev->vm[old].name);
+	}
+	free(infos);
+	free(dev->vm);
+	dev->vm = vm;
+	dev->vms = count;
+	return 0;
+}
+
+static void need_name(struct vm *vm, const char *proc)
+{
+	if (!*vm->name)
+		vm_name(proc, vm->info.pid, vm->name);
+}
+
+/* List the VM @id, or all if that is NULL. */
+static int get_list(struct vm_list *list, struct device *dev, const char *proc, const __u64 *id)
+{
+	size_t i;
+	int r;
+
+	*list = (struct vm_list){ };
+	r = look(dev);
+	if (r)
+		return r;
+	list->vm = xrealloc(NULL, (id ? 1 : dev->vms) * sizeof(*list->vm));
+	for (i = 0; i < dev->vms; i++) {
+		if (id && (list->count || dev->vm[i].info.id != *id))
+			continue;
+		need_name(&dev->vm[i], proc);
+		list->vm[list->count++] = dev->vm[i];
+	}
+	return 0;
 }
 
 int vm_list_get(struct vm_list *list, struct device *dev, const char *proc)
 {
-	bool initial = initial_pid_namespace(proc);
-	struct kvm_vpmu_vm *vms;
-	size_t i, count;
-	int r;
+	return get_list(list, dev, proc, NULL);
+}
 
-	*list = (struct vm_list){ };
-	r = device_vms(dev, &vms, &count);
-	if (r)
-		return r;
-	list->vm = xrealloc(NULL, count * sizeof(*list->vm));
-	list->count = count;
-	for (i = 0; i < count; i++) {
-		list->vm[i].info = vms[i];
-		if (initial)
-			get_name(proc, vms[i].pid, list->vm[i].name);
-		else
-			strcpy(list->vm[i].name, "?");
-	}
-	free(vms);
-	return 0;
+int vm_list_get_one(struct vm_list *list, struct device *dev, const char *proc, __u64 id)
+{
+	return get_list(list, dev, proc, &id);
 }
 
 void vm_list_free(struct vm_list *list)
@@ -255,45 +286,52 @@ void vm_list_free(struct vm_list *list)
 
 enum match { BY_ID, BY_PID, BY_NAME };
 
-/* The VMs that @arg fits in way @match: how many, and the last one. */
+static bool fits(const struct vm *vm, const char *arg, enum match match, __u64 number)
+{
+	switch (match) {
+	case BY_ID:
+		return vm->info.id == number;
+	case BY_PID:
+		return (__u64)vm->info.pid == number;
+	default:
+		return !strcmp(vm->name, arg);
+	}
+}
+
+/* How many VMs @arg fits in way @match, and the last one. */
 static size_t matches(const struct vm_list *list, const char *arg, enum match match, __u64 number,
-		      const struct vm **found, FILE *candidates)
+		      const struct vm **found)
 {
 	size_t i, n = 0;
 
 	for (i = 0; i < list->count; i++) {
-		const struct vm *vm = &list->vm[i];
-
-		if (match == BY_ID ? vm->info.id != number :
-		    match == BY_PID ? (__u64)vm->info.pid != number : strcmp(vm->name, arg) != 0)
+		if (!fits(&list->vm[i], arg, match, number))
 			continue;
-		*found = vm;
+		*found = &list->vm[i];
 		n++;
-		if (candidates)
-			fprintf(candidates, "  #%llu  PID %d  %s\n",
-				(unsigned long long)vm->info.id, vm->info.pid, vm->name);
 	}
 	return n;
+}
+
+/* Which way @arg names VMs of @list: a PID goes before a name of digits. */
+static enum match choose_match(const struct vm_list *list, const char *arg, uint64_t *number)
+{
+	const struct vm *found;
+
+	if (arg[0] == '#' && parse_number(arg + 1, UINT64_MAX, number))
+		return BY_ID;
+	if (parse_number(arg, INT32_MAX, number) && matches(list, arg, BY_PID, *number, &found))
+		return BY_PID;
+	return BY_NAME;
 }
 
 enum status vm_find(const struct vm_list *list, const char *arg, struct vm *vm, FILE *messages)
 {
 	const struct vm *found = NULL;
-	enum match match = BY_NAME;
 	uint64_t number = 0;
-	size_t n = 0;
+	enum match match = choose_match(list, arg, &number);
+	size_t i, n = matches(list, arg, match, number, &found);
 
-	if (arg[0] == '#' && parse_number(arg + 1, UINT64_MAX, &number)) {
-		match = BY_ID;
-		n = matches(list, arg, match, number, &found, NULL);
-	} else if (parse_number(arg, INT32_MAX, &number)) {
-		match = BY_PID;
-		n = matches(list, arg, match, number, &found, NULL);
-	}
-	if (!n && match != BY_ID) {
-		match = BY_NAME;
-		n = matches(list, arg, match, number, &found, NULL);
-	}
 	if (n == 1) {
 		*vm = *found;
 		return STATUS_OK;
@@ -308,6 +346,34 @@ enum status vm_find(const struct vm_list *list, const char *arg, struct vm *vm, 
 	}
 	fprintf(messages, "vpmu: '%s' is the %s of %zu VMs; take the number of one, '#ID':\n", arg,
 		match == BY_PID ? "PID" : "name", n);
-	matches(list, arg, match, number, &found, messages);
+	for (i = 0; i < list->count; i++) {
+		const struct vm *candidate = &list->vm[i];
+
+		if (fits(candidate, arg, match, number))
+			fprintf(messages, "  #%llu  PID %d  %s\n",
+				(unsigned long long)candidate->info.id, candidate->info.pid,
+				candidate->name);
+	}
 	return STATUS_USAGE;
+}
+
+enum status vm_lookup(struct device *dev, const char *proc, const char *arg, struct vm *vm,
+		      FILE *messages)
+{
+	struct vm_list list;
+	uint64_t number = 0;
+	enum match match;
+	size_t i;
+	int r = look(dev);
+
+	if (r) {
+		device_complain(r);
+		return STATUS_ERROR;
+	}
+	list = (struct vm_list){ dev->vm, dev->vms };
+	match = choose_match(&list, arg, &number);
+	for (i = 0; i < list.count; i++)
+		if (match == BY_NAME || fits(&list.vm[i], arg, match, number))
+			need_name(&list.vm[i], proc);
+	return vm_find(&list, arg, vm, messages);
 }

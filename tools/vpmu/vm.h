@@ -46,8 +46,15 @@ bool vm_name_from_cmdline(const char *cmdline, size_t len, char name[VM_NAME_SIZ
  */
 void vm_name(const char *proc, int pid, char name[VM_NAME_SIZE]);
 
-/* List the VMs of @dev, with names: 0 or a negative error number. */
+/*
+ * List the VMs of @dev, with names: 0 or a negative error number.  The name of a
+ * VM is read once for as long as @dev is open: the process may be stuck, or end,
+ * and its PID become another one's.
+ */
 int vm_list_get(struct vm_list *list, struct device *dev, const char *proc);
+
+/* The same with only VM @id, whose name alone is read; an empty list if there is none. */
+int vm_list_get_one(struct vm_list *list, struct device *dev, const char *proc, __u64 id);
 
 /* Free what @list holds. */
 void vm_list_free(struct vm_list *list);
@@ -58,6 +65,13 @@ void vm_list_free(struct vm_list *list);
  * STATUS_USAGE; the last two with a message, and the candidates, on @messages.
  */
 enum status vm_find(const struct vm_list *list, const char *arg, struct vm *vm, FILE *messages);
+
+/*
+ * The same among all VMs of @dev, whose failure is told on stderr (STATUS_ERROR).
+ * Names of others aren't read if @arg is a number.
+ */
+enum status vm_lookup(struct device *dev, const char *proc, const char *arg, struct vm *vm,
+		      FILE *messages);
 
 /* The names of settings, as arguments and output have them; NULL if there is none. */
 const char *vm_freeze_name(__u32 freeze);

@@ -7,7 +7,7 @@
 
 #include "device.h"
 
-#define FAKE_VMS	64
+#define FAKE_VMS	256
 
 /**
  * struct fake - what the device says

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fake.h"
+#include "sample.h"
 #include "util.h"
 #include "vm.h"
 
@@ -165,6 +166,98 @@ static void no_names_in_another_pid_namespace(void **state)
 	set_namespace(*state, NULL);
 	vm_name(*state, 1000, name);
 	assert_string_equal(name, "web1");
+}
+
+static const char *name_of(struct device *dev, const char *proc, size_t i)
+{
+	static char name[VM_NAME_SIZE];
+	struct vm_list list;
+
+	assert_int_equal(vm_list_get(&list, dev, proc), 0);
+	assert_true(i < list.count);
+	strcpy(name, list.vm[i].name);
+	vm_list_free(&list);
+	return name;
+}
+
+static void names_are_read_once(void **state)
+{
+	static const char renamed[] = "qemu\0-name\0other\0";
+	struct device dev, again;
+	struct fake fake;
+
+	set_namespace(*state, NULL);
+	fake_init(&fake, &dev, 3);
+	fake_init(&fake, &again, 3);
+	assert_string_equal(name_of(&dev, *state, 0), "web1");
+	assert_string_equal(name_of(&dev, *state, 2), "?");
+	put(*state, "1000/cmdline", renamed, sizeof(renamed) - 1);
+	/* its PID is another process's now */
+	make_dir(*state, "1002");
+	put(*state, "1002/cmdline", renamed, sizeof(renamed) - 1);
+	assert_string_equal(name_of(&dev, *state, 0), "web1");
+	assert_string_equal(name_of(&dev, *state, 2), "?");
+	/* the first VM ends, and its process makes one more: not the same VM */
+	fake.vm[0] = fake.vm[1];
+	fake.vm[1] = fake.vm[2];
+	fake.vm[2].id = 4;
+	fake.vm[2].pid = 1000;
+	assert_string_equal(name_of(&dev, *state, 0), "some");
+	assert_string_equal(name_of(&dev, *state, 1), "?");
+	assert_string_equal(name_of(&dev, *state, 2), "other");
+	/* nor does another look at the device know */
+	assert_string_equal(name_of(&again, *state, 1), "other");
+	free(dev.vm);
+	free(again.vm);
+}
+
+/* A process that doesn't answer is no obstacle to who asks for another's VM. */
+static void only_the_name_that_is_needed(void **state)
+{
+	char path[100], *said;
+	struct sample sample;
+	struct device dev;
+	struct fake fake;
+	size_t size;
+	FILE *f = open_memstream(&said, &size);
+	struct vm vm;
+
+	set_namespace(*state, NULL);
+	snprintf(path, sizeof(path), "%s/1001/cmdline", (char *)*state);
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	fake_init(&fake, &dev, 3);
+	/* rather than wait for a writer */
+	alarm(10);
+	assert_int_equal(vm_lookup(&dev, *state, "#1", &vm, f), STATUS_OK);
+	assert_string_equal(vm.name, "web1");
+	assert_int_equal(vm_lookup(&dev, *state, "1000", &vm, f), STATUS_OK);
+	assert_int_equal(vm_lookup(&dev, *state, "#9", &vm, f), STATUS_NO_VM);
+	assert_int_equal(sample_take(&sample, &dev, *state, 1), 0);
+	assert_int_equal(sample.vms, 1);
+	sample_free(&sample);
+	assert_int_equal(sample_take(&sample, &dev, *state, 9), 0);
+	assert_int_equal(sample.vms, 0);
+	sample_free(&sample);
+	/* a name may be anyone's */
+	unlink(path);
+	assert_int_equal(vm_lookup(&dev, *state, "some", &vm, f), STATUS_OK);
+	assert_int_equal(vm.info.id, 2);
+	alarm(0);
+	free(dev.vm);
+	fclose(f);
+	free(said);
+}
+
+static void lookup_fails(void **state)
+{
+	struct device dev;
+	struct fake fake;
+	struct vm vm;
+
+	fake_init(&fake, &dev, 1);
+	fake.error = -5;
+	assert_int_equal(vm_lookup(&dev, "/nonexistent", "#1", &vm, stderr), STATUS_ERROR);
 }
 
 /* ids 1, 2, 30, 4, 5 */
@@ -344,6 +437,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(names_of_processes, make_proc, remove_proc),
 		cmocka_unit_test_setup_teardown(no_names_in_another_pid_namespace, make_proc,
 						remove_proc),
+		cmocka_unit_test_setup_teardown(names_are_read_once, make_proc, remove_proc),
+		cmocka_unit_test_setup_teardown(only_the_name_that_is_needed, make_proc,
+						remove_proc),
+		cmocka_unit_test(lookup_fails),
 		cmocka_unit_test(vms_by_argument),
 		cmocka_unit_test(no_such_vm),
 		cmocka_unit_test(ambiguous_vms_are_listed),
