@@ -100,38 +100,41 @@ static struct json_object *vcpu_json(const struct report *report, const struct k
 	return o;
 }
 
-static struct json_object *vms_json(const struct report *report)
+static void stream_vm(const struct report *report, const struct sample_vm *vm,
+		      struct json_stream *stream)
 {
-	struct json_object *array = json_object_new_array();
-	size_t v, c;
+	struct json_object *o = vm_json(&vm->vm);
+	size_t c;
 
-	for (v = 0; v < report->now->vms; v++) {
-		const struct sample_vm *vm = &report->now->vm[v];
-		struct json_object *o = vm_json(&vm->vm), *vcpus = json_object_new_array();
-
-		for (c = 0; c < vm->vcpus; c++)
-			json_object_array_add(vcpus, vcpu_json(report, &vm->vcpu[c]));
-		json_object_object_add(o, "vcpu", vcpus);
-		json_object_array_add(array, o);
-	}
-	return array;
+	json_open(stream, NULL, '{');
+	json_object_object_foreach(o, key, value)
+		json_add(stream, key, json_object_get(value));
+	json_object_put(o);
+	json_open(stream, "vcpu", '[');
+	for (c = 0; c < vm->vcpus; c++)
+		json_add(stream, NULL, vcpu_json(report, &vm->vcpu[c]));
+	json_close(stream, ']');
+	json_close(stream, '}');
 }
 
 static void print_json(const struct report *report)
 {
-	struct json_object *o;
+	struct json_stream stream = { .out = report->out, .pretty = !report->before };
 	struct timeval tv;
+	size_t v;
 
-	if (!report->before) {
-		json_print(report->out, vms_json(report), true);
-		return;
+	if (report->before) {
+		gettimeofday(&tv, NULL);
+		json_open(&stream, NULL, '{');
+		json_add(&stream, "time", json_number(tv.tv_sec + tv.tv_usec / 1e6));
+		json_add(&stream, "interval", json_number(seconds(report)));
 	}
-	gettimeofday(&tv, NULL);
-	o = json_object_new_object();
-	json_object_object_add(o, "time", json_number(tv.tv_sec + tv.tv_usec / 1e6));
-	json_object_object_add(o, "interval", json_number(seconds(report)));
-	json_object_object_add(o, "vms", vms_json(report));
-	json_print(report->out, o, false);
+	json_open(&stream, report->before ? "vms" : NULL, '[');
+	for (v = 0; v < report->now->vms; v++)
+		stream_vm(report, &report->now->vm[v], &stream);
+	json_close(&stream, ']');
+	if (report->before)
+		json_close(&stream, '}');
 }
 
 /* The figures, several in a line, in columns. */
@@ -322,16 +325,8 @@ enum status stat_run(struct device *dev, const struct event_names *names,
 	__u64 next;
 
 	if (options->vm) {
-		struct vm_list list;
-		int r = vm_list_get(&list, dev, options->ctx->proc);
-
-		if (r) {
-			device_complain(r);
-			return STATUS_ERROR;
-		}
 		vm = &found;
-		status = vm_find(&list, options->vm, vm, messages);
-		vm_list_free(&list);
+		status = vm_lookup(dev, options->ctx->proc, options->vm, vm, messages);
 		if (status)
 			return status;
 	}

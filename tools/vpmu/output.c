@@ -82,7 +82,8 @@ void table_free(struct table *table)
 	scols_unref_table(table->scols);
 }
 
-void json_print(FILE *out, struct json_object *object, bool pretty)
+/* @object as text, which it owns */
+static const char *json_string(struct json_object *object, bool pretty)
 {
 	int flags = JSON_C_TO_STRING_NOSLASHESCAPE |
 		    (pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : 0);
@@ -94,8 +95,69 @@ void json_print(FILE *out, struct json_object *object, bool pretty)
 	text = json_object_to_json_string_ext(object, flags);
 	if (!text)
 		out_of_memory();
-	fprintf(out, "%s\n", text);
+	return text;
+}
+
+void json_print(FILE *out, struct json_object *object, bool pretty)
+{
+	fprintf(out, "%s\n", json_string(object, pretty));
 	json_object_put(object);
+}
+
+/* json-c's */
+#define JSON_INDENT	2
+
+static void json_new_line(const struct json_stream *stream)
+{
+	if (stream->pretty)
+		fprintf(stream->out, "\n%*s", stream->depth * JSON_INDENT, "");
+}
+
+static void json_begin(struct json_stream *stream, const char *key)
+{
+	if (stream->filled)
+		fputc(',', stream->out);
+	if (stream->depth)
+		json_new_line(stream);
+	if (key)
+		fprintf(stream->out, stream->pretty ? "\"%s\": " : "\"%s\":", key);
+	stream->filled = true;
+}
+
+void json_open(struct json_stream *stream, const char *key, char bracket)
+{
+	json_begin(stream, key);
+	fputc(bracket, stream->out);
+	stream->depth++;
+	stream->filled = false;
+}
+
+void json_add(struct json_stream *stream, const char *key, struct json_object *object)
+{
+	const char *text = json_string(object, stream->pretty);
+
+	json_begin(stream, key);
+	for (;;) {
+		size_t length = strcspn(text, "\n");
+
+		fwrite(text, 1, length, stream->out);
+		text += length;
+		if (!*text++)
+			break;
+		json_new_line(stream);
+	}
+	json_object_put(object);
+}
+
+void json_close(struct json_stream *stream, char bracket)
+{
+	stream->depth--;
+	if (stream->filled)
+		json_new_line(stream);
+	fputc(bracket, stream->out);
+	stream->filled = true;
+	if (!stream->depth)
+		fputc('\n', stream->out);
 }
 
 struct json_object *json_number(double number)

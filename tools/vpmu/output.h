@@ -49,6 +49,31 @@ void table_free(struct table *table);
 /* Print @object in one line, or pretty, with a newline behind it; gives it up. */
 void json_print(FILE *out, struct json_object *object, bool pretty);
 
+/**
+ * struct json_stream - a document that is printed while it is made, as json_print() prints it
+ * @out: where to
+ * @pretty: as of json_print()
+ * @depth: arrays and objects that are open
+ * @filled: the innermost has a member
+ *
+ * That of many vCPUs is too large to be held in memory.
+ */
+struct json_stream {
+	FILE *out;
+	bool pretty;
+	int depth;
+	bool filled;
+};
+
+/* Begin an array ('[') or object ('{'): member @key of an object; NULL if it is none's. */
+void json_open(struct json_stream *stream, const char *key, char bracket);
+
+/* Print a member; gives @object up. */
+void json_add(struct json_stream *stream, const char *key, struct json_object *object);
+
+/* End what was begun last, with ']' or '}'; the outermost with a newline behind it. */
+void json_close(struct json_stream *stream, char bracket);
+
 /* A number with 6 decimals; null if it is NaN. */
 struct json_object *json_number(double number);
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cmd.h"
@@ -324,6 +325,65 @@ static void stat_json(void **state)
 	free(got);
 }
 
+/* What is printed in pieces looks as if json-c had printed all of it. */
+static void stat_json_layout(void **state)
+{
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	size_t size;
+	char *got, *whole;
+	FILE *f = open_memstream(&whole, &size);
+
+	fake_init(&fake, &dev, 3);
+	fake.vm[1].vcpus = 1;
+	got = stat_of(&dev, (struct stat_options){ .ctx = &json_context }, STATUS_OK);
+	o = parse(got);
+	json_print(f, o, true);
+	fclose(f);
+	assert_string_equal(got, whole);
+	free(got);
+	free(whole);
+
+	/* a VM without vCPUs any more */
+	fake_init(&fake, &dev, 1);
+	fake.vm[0].vcpus = 0;
+	got = stat_of(&dev, (struct stat_options){ .ctx = &json_context }, STATUS_OK);
+	assert_non_null(strstr(got, "    \"vcpu\": []\n  }\n]\n"));
+	o = parse(got);
+	json_object_put(o);
+	free(got);
+}
+
+static long peak_kb(void)
+{
+	struct rusage usage;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+	return usage.ru_maxrss;
+}
+
+/* The look itself takes 13 MB, its document would take 200. */
+static void stat_json_of_many(void **state)
+{
+	struct stat_options options = { .ctx = &json_context };
+	struct event_names names = { };
+	struct device dev;
+	struct fake fake;
+	FILE *null = fopen("/dev/null", "w");
+	long before;
+	int i;
+
+	fake_init(&fake, &dev, 200);
+	for (i = 0; i < 200; i++)
+		fake.vm[i].vcpus = 64;
+	before = peak_kb();
+	assert_int_equal(stat_run(&dev, &names, &options, null, stderr), STATUS_OK);
+	if (peak_kb() - before > 40000)
+		fail_msg("took %ld kB", peak_kb() - before);
+	fclose(null);
+}
+
 /* One object in each line; rates are what came in an interval. */
 static void stat_json_lines(void **state)
 {
@@ -472,6 +532,8 @@ int main(void)
 		cmocka_unit_test(list_fails),
 		cmocka_unit_test(stat_text),
 		cmocka_unit_test(stat_json),
+		cmocka_unit_test(stat_json_layout),
+		cmocka_unit_test(stat_json_of_many),
 		cmocka_unit_test(stat_json_lines),
 		cmocka_unit_test(stat_text_rates),
 		cmocka_unit_test(a_vm_that_ends),
