@@ -164,7 +164,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		options->report = arg;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s': check takes no argument", arg);
+		argp_error(state, "unexpected argument '%s'", arg);
 		return EINVAL;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -191,4 +191,4 @@ static const struct argp argp = {
 	children, NULL, NULL
 };
 
-const struct command check_command = { "check", "does this host count right?", &argp, run };
+const struct command check_command = { "check", "check that this host counts right", &argp, run };

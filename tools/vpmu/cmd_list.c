@@ -76,7 +76,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = state->input;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s': list takes no argument", arg);
+		argp_error(state, "unexpected argument '%s'", arg);
 		return EINVAL;
 	default:
 		return ARGP_ERR_UNKNOWN;

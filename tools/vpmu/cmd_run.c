@@ -27,7 +27,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		/* fall through */
 	case 'f':
 		if (options->attach && options->attach != attach)
-			argp_error(state, "--on or --off, not both");
+			argp_error(state, "--on and --off can't be combined");
 		options->attach = attach;
 		return 0;
 	case ARGP_KEY_ARG:
@@ -39,7 +39,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!options->attach)
 			argp_error(state, "missing --on or --off");
 		if (!options->command)
-			argp_error(state, "missing command to run");
+			argp_error(state, "missing COMMAND");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

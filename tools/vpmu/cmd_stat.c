@@ -373,11 +373,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'n':
 		if (!parse_number(arg, UINT64_MAX, &options->reports))
-			argp_error(state, "--count: '%s' is not a number from 1", arg);
+			argp_error(state, "--count: '%s' is not a number greater than 0", arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (options->vm)
-			argp_error(state, "'%s': stat takes one VM", arg);
+			argp_error(state, "unexpected argument '%s'", arg);
 		options->vm = arg;
 		return 0;
 	case ARGP_KEY_END:

@@ -367,7 +367,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--delay: '%s' is not from 0.1 to 60 seconds", arg);
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s': top takes no argument", arg);
+		argp_error(state, "unexpected argument '%s'", arg);
 		return EINVAL;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -408,4 +408,4 @@ static const struct argp argp = {
 	children, NULL, NULL
 };
 
-const struct command top_command = { "top", "the same as rates, live on the screen", &argp, run };
+const struct command top_command = { "top", "show rates of vCPUs, live", &argp, run };

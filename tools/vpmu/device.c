@@ -44,10 +44,10 @@ void device_complain(int error)
 {
 	switch (error) {
 	case -EPERM:
-		warnx("to see the VMs of others needs CAP_PERFMON (run vpmu as root)");
+		warnx("seeing the VMs of others needs CAP_PERFMON (run vpmu as root)");
 		break;
 	case -ENOTTY:
-		warnx("%s: the module has no such request (is it as new as this tool?)",
+		warnx("%s: the module is older than this tool and has no such request",
 		      DEVICE_PATH);
 		break;
 	default:

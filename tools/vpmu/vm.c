@@ -344,7 +344,7 @@ enum status vm_find(const struct vm_list *list, const char *arg, struct vm *vm, 
 		free(clean);
 		return STATUS_NO_VM;
 	}
-	fprintf(messages, "vpmu: '%s' is the %s of %zu VMs; take the number of one, '#ID':\n", arg,
+	fprintf(messages, "vpmu: '%s' is the %s of %zu VMs; use the number of one, '#ID':\n", arg,
 		match == BY_PID ? "PID" : "name", n);
 	for (i = 0; i < list->count; i++) {
 		const struct vm *candidate = &list->vm[i];

@@ -185,6 +185,8 @@ static void columns_fit_any_width(void **state)
 			assert_true(shown[ROW_NAME] && shown[ROW_VCPU] && shown[ROW_EXITS] &&
 				    shown[ROW_RUN] && shown[ROW_ANOMALIES] && shown[ROW_PID]);
 	}
+	for (c = 0; c < ROW_COLUMNS; c++)
+		assert_true(c == ROW_NAME || (int)strlen(row_title(c)) <= row_width(c));
 	assert_int_equal(before, ROW_COLUMNS);
 	assert_int_equal(name, 32);
 }

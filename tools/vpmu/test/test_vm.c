@@ -335,13 +335,13 @@ static void ambiguous_vms_are_listed(void **state)
 
 	assert_int_equal(find("web", &said), -STATUS_USAGE);
 	assert_string_equal(said,
-			    "vpmu: 'web' is the name of 2 VMs; take the number of one, '#ID':\n"
+			    "vpmu: 'web' is the name of 2 VMs; use the number of one, '#ID':\n"
 			    "  #1  PID 100  web\n"
 			    "  #30  PID 300  web\n");
 	free(said);
 	assert_int_equal(find("400", &said), -STATUS_USAGE);
 	assert_string_equal(said,
-			    "vpmu: '400' is the PID of 2 VMs; take the number of one, '#ID':\n"
+			    "vpmu: '400' is the PID of 2 VMs; use the number of one, '#ID':\n"
 			    "  #4  PID 400  100\n"
 			    "  #5  PID 400  777\n");
 	free(said);
