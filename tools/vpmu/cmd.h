@@ -14,18 +14,24 @@
 /* vpmu list */
 enum status list_run(struct device *dev, const struct context *ctx, FILE *out);
 
+/* vpmu info */
+enum status info_run(struct device *dev, const struct context *ctx, FILE *out);
+
 /**
  * struct set_options - vpmu set
- * @vm: which VM, as vm_find() takes it; NULL until it was given
+ * @vm: which VM, as vm_find() takes it; NULL if none was given
+ * @all: all VMs there are
+ * @defaults: VMs to come
  * @settings: what to set; @settings.fields is 0 until something was given
  */
 struct set_options {
 	struct context *ctx;
 	const char *vm;
+	bool all, defaults;
 	struct kvm_vpmu_settings settings;
 };
 
-/* vpmu set; messages about the VM go to @messages. */
+/* vpmu set; messages about VMs and parameters go to @messages. */
 enum status set_run(struct device *dev, const struct set_options *options, FILE *out,
 		    FILE *messages);
 

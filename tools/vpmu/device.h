@@ -47,6 +47,15 @@ void device_disconnect(struct device *dev);
  */
 int device_inherit(struct device *dev);
 
+/* The module's folder of sysfs, for module.h.  Beside device_connect(). */
+const char *device_module(const struct device *dev);
+
+/*
+ * Set a parameter of the module's, which holds for VMs to come: 0 or a negative error
+ * number.  Beside device_connect().
+ */
+int device_set_parameter(struct device *dev, const char *name, const char *value);
+
 /*
  * Connect @dev and ask for its @info.  If that fails, or the device is too
  * old, a message goes to stderr.

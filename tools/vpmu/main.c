@@ -15,7 +15,7 @@
 const char *argp_program_version = "vpmu " VERSION;
 
 static const struct command *const commands[] = {
-	&check_command, &list_command, &run_command, &set_command, &stat_command, &top_command,
+	&check_command, &info_command, &list_command, &run_command, &set_command, &stat_command, &top_command,
 };
 
 /**
@@ -43,7 +43,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which command?");
+		argp_error(state, "missing command");
 		return EINVAL;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -89,7 +89,7 @@ static const struct command *find_command(const char *name)
 
 static enum status unknown(const char *name)
 {
-	warnx("'%s' is no command (see vpmu help)", name);
+	warnx("unknown command '%s' (see vpmu help)", name);
 	return STATUS_USAGE;
 }
 
@@ -111,7 +111,7 @@ static enum status help(int argc, char **argv)
 	char option[] = "--help", *args[] = { "vpmu", option, NULL };
 
 	if (argc > 2) {
-		warnx("help takes one command");
+		warnx("unexpected argument '%s'", argv[2]);
 		return STATUS_USAGE;
 	}
 	if (argc < 2 || !strcmp(argv[1], "help")) {

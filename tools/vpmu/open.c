@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "module.h"
 
 static int call(struct device *dev, unsigned long request, void *arg)
 {
@@ -35,6 +36,17 @@ int device_inherit(struct device *dev)
 	close(dev->fd);
 	dev->fd = fd;
 	return 0;
+}
+
+const char *device_module(const struct device *dev)
+{
+	(void)dev;
+	return "/sys/module/kvm_vpmu";
+}
+
+int device_set_parameter(struct device *dev, const char *name, const char *value)
+{
+	return module_set_parameter(device_module(dev), name, value);
 }
 
 void device_disconnect(struct device *dev)

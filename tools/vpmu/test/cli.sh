@@ -42,7 +42,7 @@ for help in "--help" "-?" "help" "help help"; do
 	has "$help: commands" "$out" "  stat "
 	has "$help: usage" "$out" "Usage: vpmu [OPTION...] COMMAND"
 done
-for c in check list run set stat top; do
+for c in check info list run set stat top; do
 	run 0 "$vpmu" help $c
 	has "help $c" "$out" "Usage: vpmu $c [OPTION...]"
 	run 0 "$vpmu" $c --help
@@ -50,14 +50,39 @@ for c in check list run set stat top; do
 done
 
 # Usage
-for wrong in "" "nothing" "--nothing" "check x" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
+for wrong in "" "nothing" "--nothing" "check x" "info x" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
-	"set #1 #2 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top x" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
+	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top x" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
 	# shellcheck disable=SC2086 # words
 	run 2 "$vpmu" $wrong
 	is "wrong: nothing on stdout" "$out" ""
 	has "wrong: a message" "$err" "vpmu"
 done
+
+# says MESSAGE ARGUMENT...: a usage error
+says() {
+	local message=$1
+	shift
+	run 2 "$vpmu" "$@"
+	has "the message" "$err" "$message"
+}
+says "vpmu: missing command"
+says "vpmu: unknown command 'nothing' (see vpmu help)" nothing
+says "vpmu: unknown command 'nothing' (see vpmu help)" help nothing
+says "vpmu: unexpected argument 'stat'" help list stat
+says "vpmu list: unexpected argument 'x'" list x
+says "vpmu check: unexpected argument 'x'" check x
+says "vpmu stat: unexpected argument '2'" stat 1 2
+says "vpmu stat: --count: '0' is not a number greater than 0" stat -n 0
+says "vpmu set: missing VM" set --freeze guest
+says "vpmu set: nothing to set: use --freeze or --tsc" set '#1'
+says "vpmu set: nothing to set: use --freeze or --tsc" set --all --default
+says "vpmu set: unexpected argument '#1': --all and --default take no VM" set '#1' --all --tsc wall
+says "vpmu info: unexpected argument 'x'" info x
+says "vpmu set: unexpected argument '#2'" set '#1' '#2' --tsc wall
+says "vpmu run: missing --on or --off" run true
+says "vpmu run: missing COMMAND" run --on
+says "vpmu run: --on and --off can't be combined" run --on --off true
 
 # The device
 VPMU_FAKE=absent run 1 "$vpmu" list
@@ -72,7 +97,7 @@ VPMU_FAKE=old run 1 "$vpmu" list
 has "an old interface" "$err" "version 0"
 VPMU_FAKE=new run 0 "$vpmu" list
 VPMU_FAKE=broken run 1 "$vpmu" stat
-for c in stat "stat #1" "set #1 --tsc wall" top; do
+for c in info stat "stat #1" "set #1 --tsc wall" "set --all --tsc wall" "set --default --tsc wall" top; do
 	# shellcheck disable=SC2086 # words
 	VPMU_FAKE=absent run 1 "$vpmu" $c
 done
@@ -106,6 +131,41 @@ run 0 "$vpmu" set '#2' --tsc vcpu --freeze guest --json
 has "set --json" "$out" '"freeze": "guest"'
 VPMU_FAKE="no-tsc 1:1:1" run 1 "$vpmu" set '#1' --tsc vcpu
 has "a TSC that isn't fit" "$err" "TSC isn't fit"
+
+run 0 "$vpmu" set --all --tsc vcpu --json
+is "set --all: VMs" "$(grep -c '"tsc": "vcpu"' "$tmp/out")" 3
+VPMU_FAKE="1:1:1 2:7:1:fails 3:1:1" run 1 "$vpmu" set --all --freeze guest --json
+has "set --all: which VM failed" "$err" "vpmu: VM #2 (PID 7): Input/output error"
+is "set --all: others are set" "$(grep -c '"freeze": "guest"' "$tmp/out")" 2
+VPMU_FAKE="not-mine 1:1:1 2:1:1" run 1 "$vpmu" set --all --freeze guest
+is "set --all without the capability: one message" "$(grep -c CAP_SYS_ADMIN "$tmp/err")" 1
+
+# The module
+mkdir -p "$tmp/module/parameters"
+echo hybrid >"$tmp/module/parameters/freeze"
+echo wall >"$tmp/module/parameters/tsc"
+echo 0.9 >"$tmp/module/version"
+export VPMU_FAKE_MODULE=$tmp/module
+run 0 "$vpmu" info
+has "info: the module" "$out" "0.9, ABI 4"
+has "info: a parameter" "$out" "  freeze            hybrid"
+run 0 "$vpmu" info --json
+has "info: VMs" "$out" '"vms": 4'
+VPMU_FAKE=others run 0 "$vpmu" info
+has "info: not privileged" "$out" "VMs                 -"
+run 0 "$vpmu" set --default --freeze guest
+is "set --default" "$(cat "$tmp/module/parameters/freeze")" guest
+is "set --default: nothing else" "$(cat "$tmp/module/parameters/tsc")" wall
+run 0 "$vpmu" set --default --all --freeze vcpu --tsc vcpu --json
+is "set --default --all: all" "$(grep -c '"freeze": "vcpu"' "$tmp/out")" 4
+for who in no-tsc not-mine; do
+	VPMU_FAKE=$who run 1 "$vpmu" set --default --tsc vcpu
+done
+has "set --default: who may" "$err" "needs root"
+rm "$tmp/module/parameters/tsc"
+run 1 "$vpmu" set --default --tsc wall
+has "set --default: an older module" "$err" "no parameter 'tsc'"
+unset VPMU_FAKE_MODULE
 
 # Commands with a choice
 # shellcheck disable=SC2016 # expands there

@@ -24,7 +24,8 @@ static struct kvm_vpmu_vm *find(struct fake *fake, __u64 id)
 	unsigned int i;
 
 	for (i = 0; i < fake->vms; i++) {
-		if (fake->vm[i].id == id && !fake->ended[i])
+		if (fake->vm[i].id == id && !fake->ended[i] &&
+		    (!fake->ends[i] || fake->looks < fake->ends[i]))
 			return &fake->vm[i];
 	}
 	return NULL;
@@ -39,6 +40,8 @@ static int set(struct fake *fake, const struct kvm_vpmu_settings *settings)
 		return fake->set_error;
 	if (!vm)
 		return -ENOENT;
+	if (fake->set_errors[vm - fake->vm])
+		return fake->set_errors[vm - fake->vm];
 	if (settings->fields & KVM_VPMU_SET_FREEZE)
 		vm->freeze = settings->freeze;
 	if (settings->fields & KVM_VPMU_SET_TSC)

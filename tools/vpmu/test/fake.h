@@ -15,8 +15,10 @@
  * @vm: to KVM_VPMU_GET_VMS
  * @vms: how many of these
  * @ended: of which VMs vCPUs aren't found any more
+ * @ends: the same from that look on, if not 0
  * @error: what all requests but KVM_VPMU_GET_INFO fail with, if not 0
- * @set_error: what KVM_VPMU_SET fails with, if not 0
+ * @set_error: what KVM_VPMU_SET, and setting a parameter, fails with, if not 0
+ * @set_errors: the same for one VM
  * @looks: KVM_VPMU_GET_VMS so far; all figures grow by that
  * @growing: with each KVM_VPMU_GET_VMS, so many VMs more
  * @set: what KVM_VPMU_SET got last
@@ -27,7 +29,8 @@ struct fake {
 	struct kvm_vpmu_vm vm[FAKE_VMS];
 	unsigned int vms;
 	bool ended[FAKE_VMS];
-	int error, set_error;
+	unsigned int ends[FAKE_VMS];
+	int error, set_error, set_errors[FAKE_VMS];
 	unsigned int looks;
 	unsigned int growing;
 	struct kvm_vpmu_settings set;

@@ -2,8 +2,9 @@
 /*
  * The tool without a device, for tests of all of it.  VPMU_FAKE says what it
  * finds: "absent", "denied", "old", "new", "broken", "no-tsc", "others" or "not-mine" (no
- * capability to look, or to set), or VMs, as
- * "ID:PID:VCPUS[:ended]" with blanks between.
+ * capability to look, or to set), or VMs, as "ID:PID:VCPUS[:WHAT]" with blanks between.  WHAT
+ * is "ended", "ends" after some looks, or "fails" to be set.  VPMU_FAKE_MODULE is the module's
+ * folder.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "fake.h"
+#include "module.h"
 
 int device_connect(struct device *dev)
 {
@@ -46,7 +48,10 @@ int device_connect(struct device *dev)
 		    sscanf(word, "%llu:%d:%u:%7s", &id, &vm->pid, &vm->vcpus, tail) < 3)
 			continue;
 		vm->id = id;
-		fake->ended[fake->vms++] = !strcmp(tail, "ended");
+		fake->ended[fake->vms] = !strcmp(tail, "ended");
+		fake->ends[fake->vms] = strcmp(tail, "ends") ? 0 : 5;
+		fake->set_errors[fake->vms] = strcmp(tail, "fails") ? 0 : -EIO;
+		fake->vms++;
 	}
 	free(list);
 	return 0;
@@ -61,6 +66,22 @@ int device_inherit(struct device *dev)
 	       fake->attach.attach == KVM_VPMU_ATTACH_YES ? "yes" :
 	       fake->attach.attach == KVM_VPMU_ATTACH_NO ? "no" : "default", 1);
 	return 0;
+}
+
+const char *device_module(const struct device *dev)
+{
+	const char *module = getenv("VPMU_FAKE_MODULE");
+
+	(void)dev;
+	return module ? module : "/nonexistent";
+}
+
+int device_set_parameter(struct device *dev, const char *name, const char *value)
+{
+	const struct fake *fake = dev->data;
+
+	return fake->set_error ? fake->set_error :
+	       module_set_parameter(device_module(dev), name, value);
 }
 
 void device_disconnect(struct device *dev)

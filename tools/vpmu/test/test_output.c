@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd.h"
 #include "fake.h"
+#include "module.h"
 #include "output.h"
 #include "util.h"
 
@@ -506,6 +508,279 @@ static void set(void **state)
 	free(said);
 }
 
+/* A folder as the module's in sysfs has it: @files is NAME, VALUE... */
+static void make_module(char dir[], const char *const files[])
+{
+	char path[100];
+	int i;
+
+	strcpy(dir, "/tmp/vpmu-module.XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/parameters", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	for (i = 0; files[i]; i += 2) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fputs(files[i + 1], f);
+		assert_int_equal(fclose(f), 0);
+	}
+	setenv("VPMU_FAKE_MODULE", dir, 1);
+}
+
+static void remove_module(const char *dir)
+{
+	char command[100];
+
+	unsetenv("VPMU_FAKE_MODULE");
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
+static void parameter_is(const char *dir, const char *name, const char *expected)
+{
+	char *value = module_parameter(dir, name);
+
+	assert_string_equal(value, expected);
+	free(value);
+}
+
+static void parameter_is_missing(const char *dir, const char *name)
+{
+	assert_null(module_parameter(dir, name));
+}
+
+static char *info_of(struct device *dev, const struct context *ctx, enum status expected)
+{
+	size_t size;
+	char *got;
+	FILE *f = open_memstream(&got, &size);
+
+	assert_int_equal(info_run(dev, ctx, f), expected);
+	fclose(f);
+	return got;
+}
+
+static const char *const some_module[] = {
+	"version", "1.2\n", "parameters/zeal", "N\n", "parameters/attach", "auto\n",
+	"parameters/Tsc", "a\x1b[2J\nb\n", "parameters/empty", "", NULL
+};
+
+static void info_text(void **state)
+{
+	struct device dev;
+	struct fake fake;
+	char dir[32], *got;
+
+	make_module(dir, some_module);
+	fake_init(&fake, &dev, 3);
+	dev.info.rdmsr = 1234567;
+	dev.info.wrmsr = 3;
+	dev.info.rdpmc = 5;
+	got = info_of(&dev, &text_context, STATUS_OK);
+	assert_string_equal(got,
+			    "PMU                 fake\n"
+			    "physical counters   6\n"
+			    "module              1.2, ABI 4\n"
+			    "tool                " VERSION ", ABI 4\n"
+			    "VMs                 3\n"
+			    "vCPUs               6\n"
+			    "RDMSR               1,234,567\n"
+			    "WRMSR               3\n"
+			    "RDPMC               5\n"
+			    "\n"
+			    "module parameters\n"
+			    "  Tsc               a?[2J\n"
+			    "  attach            auto\n"
+			    "  empty             -\n"
+			    "  zeal              N\n");
+	free(got);
+	remove_module(dir);
+
+	/* not privileged, and a module without parameters */
+	fake.error = -EPERM;
+	got = info_of(&dev, &text_context, STATUS_OK);
+	assert_non_null(strstr(got, "module              -, ABI 4\n"));
+	assert_non_null(strstr(got, "VMs                 -\n"));
+	assert_non_null(strstr(got, "RDMSR               -\n"));
+	assert_null(strstr(got, "parameters"));
+	free(got);
+	fake.error = -EIO;
+	free(info_of(&dev, &text_context, STATUS_ERROR));
+}
+
+static void info_json(void **state)
+{
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	char dir[32], *got;
+
+	make_module(dir, some_module);
+	fake_init(&fake, &dev, 3);
+	dev.info.rdmsr = UINT64_MAX;
+	got = info_of(&dev, &json_context, STATUS_OK);
+	o = parse(got);
+	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":4,"
+		"\"tool_version\":\"" VERSION "\",\"tool_abi\":4,\"vms\":3,\"vcpus\":6,"
+		"\"rdmsr\":18446744073709551615,\"wrmsr\":0,\"rdpmc\":0,"
+		"\"parameters\":{\"Tsc\":\"a?[2J\",\"attach\":\"auto\",\"empty\":null,"
+		"\"zeal\":\"N\"}}");
+	json_object_put(o);
+	free(got);
+	remove_module(dir);
+
+	fake.error = -EPERM;
+	got = info_of(&dev, &json_context, STATUS_OK);
+	o = parse(got);
+	json_is(o, "version", "null");
+	json_is(o, "vms", "null");
+	json_is(o, "vcpus", "null");
+	json_is(o, "rdmsr", "null");
+	json_is(o, "parameters", "{}");
+	json_object_put(o);
+	free(got);
+}
+
+/* vpmu set with @options; what it prints and says, to be freed */
+static enum status set_many(struct device *dev, struct set_options options, char **got, char **said)
+{
+	size_t size;
+	FILE *f = open_memstream(got, &size), *messages = open_memstream(said, &size);
+	enum status status;
+
+	options.settings.fields = KVM_VPMU_SET_FREEZE | KVM_VPMU_SET_TSC;
+	options.settings.freeze = KVM_VPMU_FREEZE_GUEST;
+	options.settings.tsc = KVM_VPMU_TSC_VCPU;
+	status = set_run(dev, &options, f, messages);
+	fclose(f);
+	fclose(messages);
+	return status;
+}
+
+static void set_all_vms(void **state)
+{
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	char *got, *said;
+
+	fake_init(&fake, &dev, 4);
+	fake.ended[0] = true;
+	fake.set_errors[1] = -EIO;
+	fake.set_errors[2] = -EOPNOTSUPP;
+	assert_int_equal(set_many(&dev, (struct set_options){ .ctx = &json_context, .all = true },
+				  &got, &said), STATUS_ERROR);
+	assert_string_equal(said, "vpmu: VM #2 (PID 1001): Input/output error\n"
+			    "vpmu: VM #3 (PID 1002): this host's TSC isn't fit for --tsc vcpu\n");
+	o = parse(got);
+	assert_int_equal(json_object_array_length(o), 4);
+	json_is(o, "2.freeze", "\"hybrid\"");
+	json_is(o, "3.freeze", "\"guest\"");
+	json_is(o, "3.tsc", "\"vcpu\"");
+	json_object_put(o);
+	free(got);
+	free(said);
+
+	/* that one ended is no failure, nor that there is none */
+	fake_init(&fake, &dev, 1);
+	fake.ended[0] = true;
+	assert_int_equal(set_many(&dev, (struct set_options){ .ctx = &text_context, .all = true },
+				  &got, &said), STATUS_OK);
+	assert_string_equal(got, "");
+	assert_string_equal(said, "");
+	free(got);
+	free(said);
+	fake_init(&fake, &dev, 0);
+	assert_int_equal(set_many(&dev, (struct set_options){ .ctx = &json_context, .all = true },
+				  &got, &said), STATUS_OK);
+	assert_string_equal(got, "[]\n");
+	free(got);
+	free(said);
+
+	/* the caller may not, whatever VM it is */
+	fake_init(&fake, &dev, 3);
+	fake.set_error = -EPERM;
+	assert_int_equal(set_many(&dev, (struct set_options){ .ctx = &text_context, .all = true },
+				  &got, &said), STATUS_ERROR);
+	assert_int_equal(fake.set.id, 1);
+	free(got);
+	free(said);
+}
+
+static void set_defaults(void **state)
+{
+	static const char *const files[] = {
+		"parameters/freeze", "hybrid\n", "parameters/tsc", "wall\n", NULL
+	};
+	static const char *const no_tsc[] = { "parameters/freeze", "hybrid\n", NULL };
+	struct set_options options = { .ctx = &json_context, .defaults = true };
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	char dir[32], path[100], *got, *said;
+
+	make_module(dir, files);
+	fake_init(&fake, &dev, 2);
+	assert_int_equal(set_many(&dev, options, &got, &said), STATUS_OK);
+	assert_string_equal(said, "");
+	parameter_is(dir, "freeze", "guest");
+	parameter_is(dir, "tsc", "vcpu");
+	/* VMs that are there stay as they are */
+	assert_int_equal(fake.set.id, 0);
+	o = parse(got);
+	json_is(o, "", "{\"default\":{\"freeze\":\"guest\",\"tsc\":\"vcpu\"}}");
+	json_object_put(o);
+	free(got);
+	free(said);
+	options.all = true;
+	assert_int_equal(set_many(&dev, options, &got, &said), STATUS_OK);
+	o = parse(got);
+	json_is(o, "default.freeze", "\"guest\"");
+	json_is(o, "vms.1.freeze", "\"guest\"");
+	json_object_put(o);
+	free(got);
+	free(said);
+	options.all = false;
+	remove_module(dir);
+
+	make_module(dir, files);
+	fake.set_error = -EOPNOTSUPP;
+	assert_int_equal(set_many(&dev, options, &got, &said), STATUS_ERROR);
+	assert_string_equal(said, "vpmu: this host's TSC isn't fit for --tsc vcpu\n");
+	free(got);
+	free(said);
+	fake.set_error = -EACCES;
+	assert_int_equal(set_many(&dev, options, &got, &said), STATUS_ERROR);
+	assert_string_equal(said, "vpmu: changing defaults needs root\n");
+	free(got);
+	free(said);
+	/* freeze can't be written: what was written before it is taken back */
+	fake.set_error = 0;
+	snprintf(path, sizeof(path), "%s/parameters/freeze", dir);
+	unlink(path);
+	assert_int_equal(symlink("/proc/version", path), 0);
+	assert_int_equal(set_many(&dev, options, &got, &said), STATUS_ERROR);
+	assert_non_null(strstr(said, "parameter 'freeze': "));
+	parameter_is(dir, "tsc", "wall");
+	free(got);
+	free(said);
+	remove_module(dir);
+
+	/* an older module: nothing is changed */
+	make_module(dir, no_tsc);
+	assert_int_equal(set_many(&dev, options, &got, &said), STATUS_ERROR);
+	assert_string_equal(said,
+			    "vpmu: the module has no parameter 'tsc': it is older than this tool\n");
+	parameter_is(dir, "freeze", "hybrid");
+	parameter_is_missing(dir, "tsc");
+	free(got);
+	free(said);
+	remove_module(dir);
+}
+
 static void versions_of_the_interface(void **state)
 {
 	struct device dev;
@@ -538,6 +813,10 @@ int main(void)
 		cmocka_unit_test(stat_text_rates),
 		cmocka_unit_test(a_vm_that_ends),
 		cmocka_unit_test(set),
+		cmocka_unit_test(set_all_vms),
+		cmocka_unit_test(set_defaults),
+		cmocka_unit_test(info_text),
+		cmocka_unit_test(info_json),
 		cmocka_unit_test(versions_of_the_interface),
 	};
 
