@@ -8,6 +8,7 @@
 
 #include "device.h"
 #include "event.h"
+#include "sample.h"
 #include "vm.h"
 #include "vpmu.h"
 
@@ -52,6 +53,10 @@ struct stat_options {
 /* vpmu stat; messages about the VM go to @messages. */
 enum status stat_run(struct device *dev, const struct event_names *names,
 		     const struct stat_options *options, FILE *out, FILE *messages);
+
+/* What stat -i prints of @vm, which is of @now: rates since @before */
+void stat_print_vm(const struct event_names *names, const struct sample *now,
+		   const struct sample *before, const struct sample_vm *vm, FILE *out);
 
 /* A VM as all commands have it in JSON. */
 struct json_object *vm_json(const struct vm *vm);

@@ -264,6 +264,12 @@ static void print_vm(const struct report *report, const struct sample_vm *vm)
 	}
 }
 
+void stat_print_vm(const struct event_names *names, const struct sample *now,
+		   const struct sample *before, const struct sample_vm *vm, FILE *out)
+{
+	print_vm(&(struct report){ names, now, before, out }, vm);
+}
+
 static void print(const struct report *report)
 {
 	size_t v;

@@ -29,7 +29,7 @@ has() {
 	*"$3"*) ok "$1" ;;
 	*)
 		not_ok "$1"
-		note "no '$3' in: $2"
+		note "no '$3' in: $(printf '%.2000s' "$2" | cat -v)"
 		;;
 	esac
 }
@@ -52,7 +52,7 @@ done
 # Usage
 for wrong in "" "nothing" "--nothing" "check x" "info x" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
-	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top x" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
+	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top 1 2" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
 	# shellcheck disable=SC2086 # words
 	run 2 "$vpmu" $wrong
 	is "wrong: nothing on stdout" "$out" ""
@@ -80,6 +80,7 @@ says "vpmu set: nothing to set: use --freeze or --tsc" set --all --default
 says "vpmu set: unexpected argument '#1': --all and --default take no VM" set '#1' --all --tsc wall
 says "vpmu info: unexpected argument 'x'" info x
 says "vpmu set: unexpected argument '#2'" set '#1' '#2' --tsc wall
+says "vpmu top: unexpected argument '2'" top 1 2
 says "vpmu run: missing --on or --off" run true
 says "vpmu run: missing COMMAND" run --on
 says "vpmu run: --on and --off can't be combined" run --on --off true
@@ -200,6 +201,8 @@ run 124 timeout -s INT 1 "$vpmu" stat -i 0.1
 within "reports come as they are made" "$(grep -c '^===' "$tmp/out")" 2 11
 run 124 timeout -s INT 1 "$vpmu" top -d 0.1 --json
 within "top --json: lines" "$(grep -c '^{' "$tmp/out")" 2 11
+run 124 timeout -s INT 1 "$vpmu" top '#9' -d 0.1 --json
+is "top VM --json: that VM" "$(grep -o '"id":[0-9]*' "$tmp/out" | sort -u)" '"id":9'
 
 # Where stdout goes
 for c in "list" "--help" "--version" "help" "help set" "list --help" "stat -n 1"; do
@@ -214,16 +217,18 @@ has "stdout closed" "$err" "stdout: "
 run 1 bash -c 'trap "" PIPE; { sleep 0.3; "$@"; } | true; exit "${PIPESTATUS[0]}"' bash "$vpmu" stat -i 0.1
 has "a closed pipe" "$err" "stdout: "
 
-# top on a terminal: screen FILE ROWS COLUMNS SECONDS KEYS [COMMAND...]
+# top on a terminal: screen FILE ROWS COLUMNS SECONDS KEYS [COMMAND...]; in KEYS blanks are time to draw
 screen() {
-	local file=$1 rows=$2 columns=$3 seconds=$4 keys=$5
+	local file=$1 rows=$2 columns=$3 seconds=$4 keys=$5 key
 	shift 5
 	[ $# -gt 0 ] || set -- "'$vpmu' top -d 0.1"
 	{
 		sleep "$seconds"
-		# shellcheck disable=SC2059 # escapes
-		printf "$keys"
-		sleep 0.3
+		for key in $keys; do
+			printf '%b' "$key"
+			sleep 0.3
+		done
+		[ -n "$keys" ] || sleep 0.3
 	} | timeout -k 1 20 script -qec "stty rows $rows cols $columns; $*; echo status \$?; stty -a" "$file" >/dev/null
 }
 
@@ -241,9 +246,50 @@ has "top: help" "$(cat "$tmp/top")" "q quit"
 has "top: q ends it" "$(cat "$tmp/top")" "status 0"
 sane "$tmp/top" "q"
 
-screen "$tmp/top" 24 200 0.5 '<>>>>rv+-r\x1b[B\x1b[A\x1b[6~\x1b[5~\x0cq'
+up='\x1bOA' down='\x1bOB' right='\x1bOC' left='\x1bOD' home='\x1bOH' end='\x1bOF' escape='\x1b'
+page_up='\x1b[5~' page_down='\x1b[6~'
+screen "$tmp/top" 24 200 0.5 "<>>>>rv+-r$down$up$page_down$page_up$home$end$left$right\x0c\x20\x20q"
 has "top: all keys" "$(cat "$tmp/top")" "status 0"
-has "top: wide" "$(cat "$tmp/top")" "ANOM"
+has "top: wide" "$(cat "$tmp/top")" "ANOM/s"
+screen "$tmp/top" 24 200 0.5 "> N P R E M B G A q"
+for title in NAME PID RUN% EXITS/s MSRS/s BORROW/s GAPS/s ANOM/s; do
+	has "top: sorted by $title" "$(cat "$tmp/top")" $'\e[0;1;4;7m'"$title"
+done
+screen "$tmp/top" 24 80 0.5 'h q q'
+has "top: help" "$(cat "$tmp/top")" "KEYS"
+has "top: help: any key leaves it" "$(cat "$tmp/top")" "status 0"
+screen "$tmp/top" 24 80 0.5 "h${end} x q"
+has "top: help: its end" "$(cat "$tmp/top")" "counts are wrong"
+
+# top of one VM
+screen "$tmp/top" 24 120 0.5 q "'$vpmu' top -d 0.1 '#9'"
+has "top VM: the VM" "$(cat "$tmp/top")" "PID 4194303  freeze hybrid"
+has "top VM: its counters" "$(cat "$tmp/top")" "VALUE/s"
+has "top VM: its rates" "$(cat "$tmp/top")" "! ran 50.0%, borrows"
+has "top VM: status" "$(cat "$tmp/top")" "status 0"
+is "top VM: no others" "$(grep -c "PID $$" "$tmp/top")" 0
+screen "$tmp/top" 6 40 0.5 "$page_down$page_down$right$right q" "'$vpmu' top -d 0.1 '#9'"
+has "top VM: further down, and right" "$(cat "$tmp/top")" "VALUE/s"
+screen "$tmp/top" 12 100 0.5 "$end \n $escape N q"
+has "top: Enter: the VM of the row" "$(cat "$tmp/top")" "PID 4194303  freeze hybrid"
+has "top: Esc: back, to what can be sorted" "$(cat "$tmp/top")" $'\e[0;1;4;7mNAME'
+screen "$tmp/top" 12 100 0.5 q "'$vpmu' top nobody"
+has "top VM: nobody: a message" "$(cat "$tmp/top")" "no VM 'nobody'"
+has "top VM: nobody: status" "$(cat "$tmp/top")" "status 3"
+VPMU_FAKE="1:1:1:ends" screen "$tmp/top" 24 100 1 '' "'$vpmu' top '#1' -d 0.1"
+has "top VM: it ends: a message" "$(cat "$tmp/top")" "has ended"
+has "top VM: it ends: status" "$(cat "$tmp/top")" "status 3"
+sane "$tmp/top" "a VM that ended"
+# It would end at the fourth look.
+{
+	sleep 0.5
+	printf ' '
+	sleep 2.5
+	printf q
+	sleep 0.2
+} | VPMU_FAKE="1:1:1:ends" timeout -k 1 20 script -qec "'$vpmu' top '#1' -d 0.5; echo status \$?" "$tmp/top" >/dev/null
+has "top: space: paused" "$(cat "$tmp/top")" "PAUSED"
+has "top: space: it doesn't look" "$(cat "$tmp/top")" "status 0"
 
 for size in "1 1" "1 80" "2 10" "3 5" "4 40" "24 20" "500 500"; do
 	# shellcheck disable=SC2086 # two numbers
@@ -265,8 +311,12 @@ screen "$tmp/top" 24 80 0.5 '\x03' "trap : INT; '$vpmu' top -d 0.1"
 has "top: Ctrl-C: status" "$(cat "$tmp/top")" "status 130"
 sane "$tmp/top" "Ctrl-C"
 
-screen "$tmp/top" 24 80 1 q "TERM=nothing '$vpmu' top"
-has "top: an unknown terminal" "$(cat "$tmp/top")" "isn't known"
+for kind in "TERM=nothing isn't known" "TERM=dumb can't move" "TERM= TERM isn't set" "-uTERM TERM isn't set"; do
+	screen "$tmp/top" 24 80 1 q "env ${kind%% *} '$vpmu' top"
+	has "top: ${kind%% *}: a message" "$(cat "$tmp/top")" "${kind#* }"
+	has "top: ${kind%% *}: what to do" "$(cat "$tmp/top")" "use vpmu stat -i"
+	is "top: ${kind%% *}: nothing is drawn" "$(grep -c $'\e' "$tmp/top")" 0
+done
 VPMU_FAKE=none screen "$tmp/top" 24 80 0.5 q
 has "top: no VMs" "$(cat "$tmp/top")" "no VM has"
 VPMU_FAKE=broken screen "$tmp/top" 24 80 0.5 q
