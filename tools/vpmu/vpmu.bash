@@ -11,50 +11,82 @@ _vpmu_vms() {
 		-e 's/^ *"name": "\([A-Za-z0-9][A-Za-z0-9._:@+-]*\)",$/\1/p'
 }
 
-_vpmu() {
-	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' i words
-	COMPREPLY=()
+# The words up to the cursor, in $words. Names with ":" or "@" come in several, as COMP_WORDBREAKS has these.
+_vpmu_words() {
+	local word join=''
+	words=()
+	for word in "${COMP_WORDS[@]:0:COMP_CWORD + 1}"; do
+		if [ ${#words[@]} -gt 1 ] && { [ "$join" ] || [[ $word == [:@]* ]]; }; then
+			words[-1]+=$word
+		else
+			words+=("$word")
+		fi
+		join=''
+		[[ $word != [:@]* ]] || join=1
+	done
+}
 
-	for ((i = 1; i < COMP_CWORD; i++)); do
-		case ${COMP_WORDS[i]} in
-		-*) ;;
-		*)
-			command=${COMP_WORDS[i]}
-			break
-			;;
+_vpmu() {
+	local words cur prev command='' given='' value='' prefix i offer
+	COMPREPLY=()
+	_vpmu_words
+	cur=${words[-1]} prev=${words[-2]}
+
+	# The command, and whether a VM was given, or an option that stands for VMs
+	for ((i = 1; i < ${#words[@]} - 1; i++)); do
+		case $value$command,${words[i]} in
+		*,=) value='value of ' ;;
+		'value of '*) value='' ;;
+		set,--freeze | set,-f | set,--tsc | set,-t) value='value of ' ;;
+		stat,--interval | stat,-i | stat,--count | stat,-n) value='value of ' ;;
+		top,--delay | top,-d) value='value of ' ;;
+		set,--all | set,-a | set,--default | set,-d) given=1 ;;
+		*,-*) ;;
+		,*) command=${words[i]} ;;
+		*) given=1 ;;
 		esac
 	done
 
 	# --freeze=MODE comes as three words.
 	if [ "$prev" = = ]; then
-		prev=${COMP_WORDS[COMP_CWORD - 2]}
+		prev=${words[-3]}
 	elif [ "$cur" = = ]; then
 		cur=''
 	fi
 	case $command,$prev in
-	set,--freeze | set,-f) words="hybrid guest vcpu" ;;
-	set,--tsc | set,-t) words="wall vcpu" ;;
+	set,--freeze | set,-f) offer="hybrid guest vcpu" ;;
+	set,--tsc | set,-t) offer="wall vcpu" ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
 	check,--report | check,-r)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	,*) words="check list run set stat top help --json --help --version" ;;
+	,*) offer="check info list run set stat top help --json --help --version" ;;
 	*)
-		case $command,$cur in
-		help,*) words="check list run set stat top" ;;
-		check,*) words="--report --json --help" ;;
-		list,-*) words="--json --help" ;;
-		run,-*) words="--on --off --help" ;;
-		set,-*) words="--freeze --tsc --json --help" ;;
-		stat,-*) words="--interval --count --json --help" ;;
-		top,*) words="--delay --json --help" ;;
-		set,* | stat,*) words=$(_vpmu_vms "${COMP_WORDS[0]}") ;;
+		case $command in
+		help) offer="check info list run set stat top" ;;
+		check) offer="--report --json --help" ;;
+		info | list) offer="--json --help" ;;
+		run) offer="--on --off --help" ;;
+		set) offer="--freeze --tsc --all --default --json --help" ;;
+		stat) offer="--interval --count --json --help" ;;
+		top) offer="--delay --json --help" ;;
 		*) return ;;
+		esac
+		case $command,$given,$cur in
+		run,,[!-]* | run,1,*) return ;;
+		set,,-* | stat,,-* | top,,-*) ;;
+		set,,* | stat,,* | top,,*) offer=$(_vpmu_vms "${COMP_WORDS[0]}") ;;
 		esac
 		;;
 	esac
-	mapfile -t COMPREPLY < <(compgen -W "${words//\\/\\\\}" -- "$cur")
+	mapfile -t COMPREPLY < <(compgen -W "${offer//\\/\\\\}" -- "$cur")
+	# What bash replaces begins behind the last ":", or with the last "@".
+	if [[ $cur == *[:@]* ]]; then
+		prefix=${cur%"${cur##*[:@]}"}
+		prefix=${prefix%@}
+		COMPREPLY=("${COMPREPLY[@]#"$prefix"}")
+	fi
 }
 
 complete -F _vpmu vpmu

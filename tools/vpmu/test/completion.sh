@@ -20,24 +20,82 @@ offers() {
 	is "vpmu $*" "${COMPREPLY[*]}" "$expected"
 }
 
-offers "check list run set stat top help --json --help --version" ""
+offers "check info list run set stat top help --json --help --version" ""
 offers "set stat" s
 offers "stat" --json st
 offers "--json --help" list -
 offers "--report --json --help" check ""
-offers "check list run set stat top" help ""
+offers "check info list run set stat top" help ""
+offers "--json --help" info ""
 offers "hybrid guest vcpu" set 1 --freeze ""
 offers "hybrid" set 1 --freeze h
 offers "hybrid guest vcpu" set --freeze =
 offers "guest" set --freeze = g
 offers "wall vcpu" set -t ""
-offers "--freeze --tsc --json --help" set 1 -
+offers "--freeze --tsc --all --default --json --help" set -
 offers "--on --off --help" run -
+offers "--on --off --help" run ""
+offers "" run --on true --
 offers "" stat -i ""
 offers "--interval" stat --i
-offers "--delay --json --help" top ""
+offers "--delay --json --help" top -
+offers "" top -d ""
 offers '\#1 4194301 \#22 4194302' stat ""
 offers '4194302' set 4194302
+offers '\#1 4194301 \#22 4194302' top ""
+offers '\#1 4194301 \#22 4194302' set --freeze guest ""
+offers '\#1 4194301 \#22 4194302' set --freeze = guest ""
+offers '\#1 4194301 \#22 4194302' stat -i 1 ""
 VPMU_FAKE=absent offers "" stat ""
+
+# One VM is enough.
+offers "--freeze --tsc --all --default --json --help" set web ""
+offers "--freeze --tsc --all --default --json --help" set --tsc wall web ""
+offers "--freeze --tsc --all --default --json --help" set --all ""
+offers "--freeze --tsc --all --default --json --help" set --default ""
+offers "--interval --count --json --help" stat web ""
+offers "--interval --count --json --help" stat -i 1 web ""
+offers "--delay --json --help" top web ""
+offers "hybrid guest vcpu" set web --freeze ""
+
+# Names in several words, as bash takes ":" and "@" for breaks
+tmp=$(mktemp -d) || exit
+mkfifo "$tmp/fifo"
+named=()
+for name in my:web my:db a@b:c; do
+	sh -c 'read -r _; :' qemu -name "$name" <>"$tmp/fifo" &
+	named+=($!)
+done
+export VPMU_FAKE="5:${named[0]}:1 6:${named[1]}:1 7:${named[2]}:1"
+# until the shells have their arguments
+for ((i = 0; i < 50; i++)); do
+	[ "$("$vpmu" list --json | grep -cE '"name": "(my:|a@)')" != 3 ] || break
+	sleep 0.1
+done
+offers "my:web my:db" stat m
+offers "web db" stat my :
+offers "web" stat my : w
+offers "db" stat my : db
+offers "c" stat a @ b :
+offers "@b:c" stat a @
+offers "--interval --count --json --help" stat my : web ""
+
+# In a shell that is used by hand
+ln -s "$(realpath "$vpmu")" "$tmp/vpmu"
+printf '%s\n' "PATH=$tmp:\$PATH" ". $PWD/../vpmu.bash" "PS1='> '" >"$tmp/rc"
+{
+	sleep 1
+	printf 'vpmu stat my:d\t\n'
+	sleep 0.5
+	printf 'vpmu stat a@b\t\n'
+	sleep 0.5
+	printf 'exit\n'
+	sleep 0.5
+} | TERM=dumb timeout -k 1 20 script -qec "bash --rcfile '$tmp/rc' -i" "$tmp/log" >/dev/null
+is "by hand: a name with a colon" "$(grep -c '^VM #6  my:db  ' "$tmp/log")" 1
+is "by hand: a name with an at sign" "$(grep -c '^VM #7  a@b:c  ' "$tmp/log")" 1
+kill "${named[@]}"
+wait "${named[@]}" 2>/dev/null
+rm -r "$tmp"
 
 finish
