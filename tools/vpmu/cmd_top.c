@@ -225,10 +225,12 @@ static void draw_heading(const struct top *top)
 		strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
 	for (v = 0; v < top->now.vms; v++)
 		vcpus += top->now.vm[v].vcpus;
-	text = xasprintf("vpmu %s  %s%s, %u counters  VMs %zu, vCPUs %zu  every %g s%s", clock,
+	text = xasprintf("vpmu %s  %s%s, %u counters  VMs %zu, vCPUs %zu  every %g s%s%s", clock,
 			 top->paused ? "PAUSED  " : "", top->dev->info.hardware,
 			 top->dev->info.counters, top->now.vms, vcpus,
-			 (double)top->delay / NS_PER_S, top->looks < 2 ? "  no rates yet" : "");
+			 (double)top->delay / NS_PER_S,
+			 top->view == VIEW_VM ? ", per second" : "",
+			 top->looks < 2 ? "  no rates yet" : "");
 	put(0, 0, text);
 	free(text);
 }
