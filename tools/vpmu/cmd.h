@@ -42,12 +42,14 @@ enum status set_run(struct device *dev, const struct set_options *options, FILE 
  * @interval: nanoseconds between two reports; 0 for one report of all since the
  *	vCPUs' creation
  * @reports: how many, with @interval; 0 for no end
+ * @openmetrics: print totals in that format
  */
 struct stat_options {
 	struct context *ctx;
 	const char *vm;
 	uint64_t interval;
 	uint64_t reports;
+	bool openmetrics;
 };
 
 /* vpmu stat; messages about the VM go to @messages. */

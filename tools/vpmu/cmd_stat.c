@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "openmetrics.h"
 #include "output.h"
 #include "sample.h"
 #include "util.h"
@@ -340,7 +341,9 @@ enum status stat_run(struct device *dev, const struct event_names *names,
 	status = look(&now, dev, options, vm, messages);
 	if (status)
 		return status;
-	if (!options->interval)
+	if (options->openmetrics)
+		openmetrics_print(out, dev, &now);
+	else if (!options->interval)
 		show(&(struct report){ names, &now, NULL, out });
 	next = now.time;
 	for (n = 0; options->interval && (!options->reports || n < options->reports); n++) {
@@ -381,12 +384,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!parse_number(arg, UINT64_MAX, &options->reports))
 			argp_error(state, "--count: '%s' is not a number greater than 0", arg);
 		return 0;
+	case 'o':
+		options->openmetrics = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (options->vm)
 			argp_error(state, "unexpected argument '%s'", arg);
 		options->vm = arg;
 		return 0;
 	case ARGP_KEY_END:
+		if (options->openmetrics && options->ctx->json)
+			argp_error(state, "--openmetrics or --json, not both");
+		if (options->openmetrics && (options->interval || options->reports))
+			argp_error(state, "--openmetrics prints totals, once: not with --interval or --count");
 		if (options->reports && !options->interval)
 			options->interval = NS_PER_S;
 		return 0;
@@ -415,6 +425,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 static const struct argp_option option_list[] = {
 	{ "interval", 'i', "SEC", 0, "report rates per second, every SEC seconds", 0 },
 	{ "count", 'n', "COUNT", 0, "end after COUNT reports (interval: 1 s by default)", 0 },
+	{ "openmetrics", 'o', NULL, 0, "print totals in the text format of OpenMetrics", 0 },
 	{ }
 };
 static const struct argp_child children[] = { { &json_argp, 0, NULL, 0 }, { } };

@@ -21,58 +21,72 @@ int device_hello(struct device *dev)
 	return dev->info.abi < NEEDED_ABI ? -EPROTO : 0;
 }
 
-static void complain_of_open(int error)
+static char *explain_open(int error)
 {
 	switch (error) {
 	case -ENOENT:
 	case -ENXIO:
 	case -ENODEV:
-		warnx("%s: %s (is kvm_vpmu loaded?)", DEVICE_PATH, strerror(-error));
-		break;
+		return xasprintf("%s: %s (is kvm_vpmu loaded?)", DEVICE_PATH, strerror(-error));
 	case -EACCES:
 	case -EPERM:
-		warnx("%s: %s (root and members of group kvm may open it)", DEVICE_PATH,
-		      strerror(-error));
-		break;
+		return xasprintf("%s: %s (root and members of group kvm may open it)", DEVICE_PATH,
+				 strerror(-error));
 	default:
-		device_complain(error);
-		break;
+		return device_explain(error);
+	}
+}
+
+char *device_explain(int error)
+{
+	switch (error) {
+	case -EPERM:
+		return xasprintf("seeing the VMs of others needs CAP_PERFMON (run vpmu as root)");
+	case -ENOTTY:
+		return xasprintf("%s: the module is older than this tool and has no such request",
+				 DEVICE_PATH);
+	default:
+		return xasprintf("%s: %s", DEVICE_PATH, strerror(-error));
 	}
 }
 
 void device_complain(int error)
 {
-	switch (error) {
-	case -EPERM:
-		warnx("seeing the VMs of others needs CAP_PERFMON (run vpmu as root)");
-		break;
-	case -ENOTTY:
-		warnx("%s: the module is older than this tool and has no such request",
-		      DEVICE_PATH);
-		break;
-	default:
-		warnx("%s: %s", DEVICE_PATH, strerror(-error));
-		break;
-	}
+	char *why = device_explain(error);
+
+	warnx("%s", why);
+	free(why);
 }
 
-int device_open(struct device *dev)
+int device_try(struct device *dev, char **why)
 {
 	int r = device_connect(dev);
 
 	if (r) {
-		complain_of_open(r);
+		*why = explain_open(r);
 		return r;
 	}
 	r = device_hello(dev);
 	if (!r)
 		return 0;
 	if (r == -EPROTO)
-		warnx("the module's interface has version %u, this tool needs %u or later",
-		      dev->info.abi, NEEDED_ABI);
+		*why = xasprintf("the module's interface has version %u, this tool needs %u or later",
+				 dev->info.abi, NEEDED_ABI);
 	else
-		device_complain(r);
+		*why = device_explain(r);
 	device_close(dev);
+	return r;
+}
+
+int device_open(struct device *dev)
+{
+	char *why;
+	int r = device_try(dev, &why);
+
+	if (r) {
+		warnx("%s", why);
+		free(why);
+	}
 	return r;
 }
 

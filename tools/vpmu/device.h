@@ -62,6 +62,9 @@ int device_set_parameter(struct device *dev, const char *name, const char *value
  */
 int device_open(struct device *dev);
 
+/* The same, but the message is *@why, to be freed. */
+int device_try(struct device *dev, char **why);
+
 /* The opposite. */
 void device_close(struct device *dev);
 
@@ -87,9 +90,12 @@ int device_pass_on(struct device *dev, __u32 attach);
 int device_vcpu(struct device *dev, __u64 vm, __u32 index, struct kvm_vpmu_vcpu *vcpu);
 
 /*
- * What the failure of a request with error number @error (negative) means for the user, to
- * stderr.
+ * What the failure of a request with error number @error (negative) means for the user; to be
+ * freed.
  */
+char *device_explain(int error);
+
+/* The same, to stderr. */
 void device_complain(int error);
 
 #endif

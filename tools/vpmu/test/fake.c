@@ -101,6 +101,7 @@ static int call(struct device *dev, unsigned long request, void *arg)
 	struct fake *fake = dev->data;
 
 	if (request == KVM_VPMU_GET_INFO) {
+		fake->info.vms = fake->vms;
 		*(struct kvm_vpmu_info *)arg = fake->info;
 		return 0;
 	}
