@@ -38,6 +38,7 @@ _vpmu() {
 		*,=) value='value of ' ;;
 		'value of '*) value='' ;;
 		set,--freeze | set,-f | set,--tsc | set,-t) value='value of ' ;;
+		serve,--listen | serve,-l) value='value of ' ;;
 		stat,--interval | stat,-i | stat,--count | stat,-n) value='value of ' ;;
 		top,--delay | top,-d) value='value of ' ;;
 		set,--all | set,-a | set,--default | set,-d) given=1 ;;
@@ -56,20 +57,22 @@ _vpmu() {
 	case $command,$prev in
 	set,--freeze | set,-f) offer="hybrid guest vcpu" ;;
 	set,--tsc | set,-t) offer="wall vcpu" ;;
+	serve,--listen | serve,-l) return ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
 	check,--report | check,-r)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	,*) offer="check info list run set stat top help --json --help --version" ;;
+	,*) offer="check info list run serve set stat top help --json --help --version" ;;
 	*)
 		case $command in
-		help) offer="check info list run set stat top" ;;
+		help) offer="check info list run serve set stat top" ;;
 		check) offer="--report --json --help" ;;
 		info | list) offer="--json --help" ;;
 		run) offer="--on --off --help" ;;
+		serve) offer="--listen --help" ;;
 		set) offer="--freeze --tsc --all --default --json --help" ;;
-		stat) offer="--interval --count --json --help" ;;
+		stat) offer="--interval --count --openmetrics --json --help" ;;
 		top) offer="--delay --json --help" ;;
 		*) return ;;
 		esac

@@ -45,7 +45,7 @@ struct command {
 	enum status (*run)(struct context *ctx, int argc, char **argv);
 };
 
-extern const struct command check_command, info_command, list_command, run_command, set_command, stat_command,
+extern const struct command check_command, info_command, list_command, run_command, serve_command, set_command, stat_command,
 	top_command;
 
 /*

@@ -42,7 +42,7 @@ for help in "--help" "-?" "help" "help help"; do
 	has "$help: commands" "$out" "  stat "
 	has "$help: usage" "$out" "Usage: vpmu [OPTION...] COMMAND"
 done
-for c in check info list run set stat top; do
+for c in check info list run serve set stat top; do
 	run 0 "$vpmu" help $c
 	has "help $c" "$out" "Usage: vpmu $c [OPTION...]"
 	run 0 "$vpmu" $c --help
@@ -52,7 +52,9 @@ done
 # Usage
 for wrong in "" "nothing" "--nothing" "check x" "info x" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
-	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top 1 2" "top -d 0" "top -d 61" "help nothing" "help list stat"; do
+	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top 1 2" "top -d 0" "top -d 61" "help nothing" "help list stat" \
+	"serve x" "serve --listen" "serve -l x" "serve -l 65536" "serve -l -1" "serve -l :80" "serve -l 127.0.0.1" "serve -l ::1:80" "serve -l [::1]" "serve -l []:80" "serve -l localhost:80" "serve -l 1.2.3.4:" \
+	"stat -o -j" "stat -o -i 1" "stat -o -n 1"; do
 	# shellcheck disable=SC2086 # words
 	run 2 "$vpmu" $wrong
 	is "wrong: nothing on stdout" "$out" ""

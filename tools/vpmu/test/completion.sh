@@ -20,12 +20,15 @@ offers() {
 	is "vpmu $*" "${COMPREPLY[*]}" "$expected"
 }
 
-offers "check info list run set stat top help --json --help --version" ""
-offers "set stat" s
+offers "check info list run serve set stat top help --json --help --version" ""
+offers "serve set stat" s
+offers "--listen --help" serve ""
+offers "" serve --listen ""
+offers "--listen --help" serve -l 80 ""
 offers "stat" --json st
 offers "--json --help" list -
 offers "--report --json --help" check ""
-offers "check info list run set stat top" help ""
+offers "check info list run serve set stat top" help ""
 offers "--json --help" info ""
 offers "hybrid guest vcpu" set 1 --freeze ""
 offers "hybrid" set 1 --freeze h
@@ -53,8 +56,8 @@ offers "--freeze --tsc --all --default --json --help" set web ""
 offers "--freeze --tsc --all --default --json --help" set --tsc wall web ""
 offers "--freeze --tsc --all --default --json --help" set --all ""
 offers "--freeze --tsc --all --default --json --help" set --default ""
-offers "--interval --count --json --help" stat web ""
-offers "--interval --count --json --help" stat -i 1 web ""
+offers "--interval --count --openmetrics --json --help" stat web ""
+offers "--interval --count --openmetrics --json --help" stat -i 1 web ""
 offers "--delay --json --help" top web ""
 offers "hybrid guest vcpu" set web --freeze ""
 
@@ -78,7 +81,7 @@ offers "web" stat my : w
 offers "db" stat my : db
 offers "c" stat a @ b :
 offers "@b:c" stat a @
-offers "--interval --count --json --help" stat my : web ""
+offers "--interval --count --openmetrics --json --help" stat my : web ""
 
 # In a shell that is used by hand
 ln -s "$(realpath "$vpmu")" "$tmp/vpmu"

@@ -3,8 +3,8 @@
  * The tool without a device, for tests of all of it.  VPMU_FAKE says what it
  * finds: "absent", "denied", "old", "new", "broken", "no-tsc", "others" or "not-mine" (no
  * capability to look, or to set), or VMs, as "ID:PID:VCPUS[:WHAT]" with blanks between.  WHAT
- * is "ended", "ends" after some looks, or "fails" to be set.  VPMU_FAKE_MODULE is the module's
- * folder.
+ * is "ended", "ends" after some looks, or "fails" to be set.  "@FILE" is the contents of FILE
+ * each time that the device is opened.  VPMU_FAKE_MODULE is the module's folder.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -15,16 +15,34 @@
 #include "fake.h"
 #include "module.h"
 
+static const char *what_to_be(void)
+{
+	static char text[4096];
+	const char *what = getenv("VPMU_FAKE");
+	FILE *f;
+
+	if (!what || *what != '@')
+		return what;
+	f = fopen(what + 1, "r");
+	if (!f)
+		return NULL;
+	text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+	text[strcspn(text, "\n")] = 0;
+	fclose(f);
+	return text;
+}
+
 int device_connect(struct device *dev)
 {
-	const char *what = getenv("VPMU_FAKE");
-	struct fake *fake = calloc(1, sizeof(*fake));
+	const char *what = what_to_be();
+	struct fake *fake;
 	char *list, *word, *rest;
 
 	if (!what || !strcmp(what, "absent"))
 		return -ENOENT;
 	if (!strcmp(what, "denied"))
 		return -EACCES;
+	fake = calloc(1, sizeof(*fake));
 	fake_init(fake, dev, 0);
 	if (!strcmp(what, "old"))
 		fake->info.abi = 0;
