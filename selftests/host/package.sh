@@ -34,7 +34,7 @@ files() {
 	{
 		find /etc /var/lib/dkms ! -name 'mok.*'
 		find /usr/local ! -type d
-		find /usr/lib/udev /usr/lib/modprobe.d -name '*vpmu*'
+		find /usr/lib/udev /usr/lib/modprobe.d /usr/lib/systemd /var/lib/systemd -name '*vpmu*'
 		find /usr/bin /usr/include/linux /usr/src /usr/share/doc "/lib/modules/$kernel" -maxdepth 1
 		find /usr/share/man/man1 /usr/share/bash-completion /var/lib/dpkg/info -name '*vpmu*'
 	} | sort

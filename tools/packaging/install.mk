@@ -5,7 +5,7 @@
 # make install       the module for KDIR's kernel, and all that follows but DKMS
 # make install-dkms  the module's source for DKMS, which builds it for each kernel
 # make install-conf  how udev and modprobe treat the module
-# make install-tools the tool vpmu, and the header for programs of your own
+# make install-tools the tool vpmu, its service for metrics, and the header for programs of your own
 # make install-docs  this documentation, which packages have
 # make uninstall     remove what these installed; uninstall-... a part of it
 # make deb           the Debian packages, in build/deb
@@ -15,10 +15,11 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL ?= install
-# Where udev and modprobe look: below /usr, and below /usr/local
+# Where udev, modprobe and systemd look: below /usr, and below /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR ?= $(PREFIX)/share/doc/kvm-vpmu
+UNITDIR ?= $(LIBDIR)/systemd/system
 
 PACKAGING := tools/packaging
 VERSION := $(shell $(PACKAGING)/version)
@@ -58,6 +59,9 @@ tool:
 install-tools: tool
 	$(TOOL) install DESTDIR=$(abspath $(DESTDIR)) PREFIX=$(PREFIX)
 	$(INSTALL) -D -m 644 include/uapi/linux/kvm_vpmu.h $(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h
+	$(INSTALL) -d $(DESTDIR)$(UNITDIR)
+	sed 's|#BINDIR#|$(PREFIX)/bin|' $(PACKAGING)/vpmu-metrics.service >$(DESTDIR)$(UNITDIR)/vpmu-metrics.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/vpmu-metrics.service
 
 # Folders as they are here, as the pages link to each other.
 install-docs:
@@ -80,7 +84,7 @@ uninstall-conf:
 uninstall-tools:
 	rm -f $(DESTDIR)$(PREFIX)/bin/vpmu $(DESTDIR)$(PREFIX)/share/man/man1/vpmu.1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/vpmu \
-		$(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h
+		$(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h $(DESTDIR)$(UNITDIR)/vpmu-metrics.service
 
 uninstall-docs:
 	rm -rf $(DESTDIR)$(DOCDIR)
