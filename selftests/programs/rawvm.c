@@ -235,7 +235,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				write_read(argv[i], number(argv[i + 1]));
 		} else if (!strcmp(argv[0], "cpuid") && argc == 2) {
 			print_cpuid(number(argv[1]));
-		} else if (!strcmp(argv[0], "hold") && argc == 1) {
+		} else if (!strcmp(argv[0], "hold")) {
+			/* More arguments are for who looks at the command line. */
 			hold();
 		} else {
 			argp_usage(state);
