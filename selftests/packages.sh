@@ -42,7 +42,8 @@ doc_files() {
 
 # The tool; what a package's builder compresses has .gz
 tool_files() {
-	printf '%s\n' usr/bin/vpmu usr/share/bash-completion/completions/vpmu usr/share/man/man1/vpmu.1.gz
+	printf "%s\n" usr/bin/vpmu usr/lib/systemd/system/vpmu-metrics.service \
+		usr/share/bash-completion/completions/vpmu usr/share/man/man1/vpmu.1.gz
 }
 
 sorted() {
