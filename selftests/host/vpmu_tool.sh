@@ -7,8 +7,20 @@ cd "$(dirname "$0")" || exit
 . ../tap.sh
 rawvm=$BUILD/programs/rawvm
 vpmu=$BUILD/vpmu/vpmu
+parameters=/sys/module/kvm_vpmu/parameters
 tmp=$(mktemp -d) || exit
 export TERM=xterm
+
+# What a vendor's CPUs call events, and VMs of rawvm's, with fixed counters where there are any. A second of a busy
+# Intel host takes a minute: so short are intervals between looks, and the time that a program has to start.
+if grep -q GenuineIntel /proc/cpuinfo; then
+	intel=1 instructions=INSTRUCTION_RETIRED branches=BRANCH_INSTRUCTIONS_RETIRED
+	[ "$CPU" != intel-v4 ] || branches=BR_INST_RETIRED:ALL_BRANCHES
+	hold=("$rawvm" --fixed hold) interval=0.2 start=1.5
+else
+	intel='' instructions=RETIRED_INSTRUCTIONS branches=RETIRED_BRANCH_INSTRUCTIONS
+	hold=("$rawvm" hold) interval=2 start=8
+fi
 
 # run STATUS COMMAND...: leaves $out and $err
 run() {
@@ -44,7 +56,7 @@ mkfifo "$tmp/stdin" "$tmp/stdout"
 hold() {
 	local name=$1
 	shift
-	"$@" "$rawvm" hold <>"$tmp/stdin" >"$tmp/stdout" &
+	"$@" "${hold[@]}" <>"$tmp/stdin" >"$tmp/stdout" &
 	pid[$name]=$!
 	read -r running <"$tmp/stdout"
 	[ "$running" = running ] || note "rawvm says '$running'"
@@ -68,8 +80,17 @@ run 3 "$vpmu" stat nobody
 run 3 "$vpmu" stat 1
 run 3 "$vpmu" set '#1' --freeze guest
 
+run 0 "$vpmu" info --json
+is "info: the host" "$(json '(d["hardware"] != "", d["counters"] > 2, d["abi"] == d["tool_abi"], d["vms"], d["vcpus"])')" \
+	"(True, True, True, 0, 0)"
+is "info: parameters" "$(json '" ".join(f"{n}={d["parameters"][n]}" for n in d["parameters"])')" \
+	"$(cd $parameters && for p in *; do echo "$p=$(cat "$p")"; done | LC_ALL=C sort | xargs)"
+accesses=$(json 'd["wrmsr"]')
+
 # One that holds
 hold a
+run 0 "$vpmu" info --json
+is "info: a VM, whose PMU was written" "$(json "(d['vms'], d['vcpus'], d['wrmsr'] > $accesses)")" "(1, 1, True)"
 run 0 "$vpmu" list
 is "list: a line for the VM" "$(wc -l <"$tmp/out")" 2
 run 0 "$vpmu" list --json
@@ -80,7 +101,10 @@ for vm in "${pid[a]}" rawvm "#$id"; do
 	run 0 "$vpmu" stat "$vm" --json
 	is "stat $vm: the VM" "$(json '(len(d), d[0]["pid"], len(d[0]["vcpu"]))')" "(1, ${pid[a]}, 1)"
 done
+# Of Intel's, three are fixed counters.
 case ${CPU:-amd-zen4} in
+intel-v2) registers=intel-v2 n=7 ;;
+intel-v4) registers=intel-v2 n=11 ;;
 amd-k10) registers=amd-legacy n=4 ;;
 amd-zen3) registers=amd-core n=6 ;;
 *) registers=amd-v2 n=6 ;;
@@ -93,14 +117,22 @@ is "registers" "$(json '(lambda v: (v["registers"], v["counters"], len(v["counte
 	"('$registers', $n, $n)"
 # WRMSR, mov, 1000 times loop, hlt
 is "the counter: its event and value" "$(json '(lambda c: (c["event"], c["value"], c["enabled"], c["interrupts"]))(d[0]["vcpu"][0]["counter"][0])')" \
-	"('RETIRED_INSTRUCTIONS:k', 1003, True, False)"
-is "others: unused" "$(json 'set((c["event"], c["value"], c["enabled"]) for c in d[0]["vcpu"][0]["counter"][1:])')" \
-	"{(None, 0, False)}"
+	"('$instructions:k', 1003, True, False)"
+others="d[0]['vcpu'][0]['counter'][1:$((intel ? n - 3 : n))]"
+is "others: unused" "$(json "set((c['event'], c['value'], c['enabled']) for c in $others)")" "{(None, 0, False)}"
+if [ "$intel" ]; then
+	fixed="d[0]['vcpu'][0]['counter'][-3:]"
+	is "fixed counters: events" "$(json "*(c['event'] for c in $fixed)")" \
+		"INSTRUCTION_RETIRED:k UNHALTED_CORE_CYCLES:k UNHALTED_REFERENCE_CYCLES:k"
+	is "fixed counters: running" "$(json "{(c['enabled'], c['value'] > 0) for c in $fixed}")" "{(True, True)}"
+	# from the guest's start, three instructions earlier
+	is "fixed counters: instructions" "$(json "${fixed}[0]['value']")" 1006
+fi
 is "running as long as enabled" "$(json '(lambda c: c["enabled_ns"] > 0 and c["running_ns"] == c["enabled_ns"])(d[0]["vcpu"][0]["counter"][0])')" True
 is "figures" "$(json '(lambda v: (v["exits"] > 0, v["emulated"] > 0, v["writes"] > 0, v["pmis"], v["anomalies"]))(d[0]["vcpu"][0])')" \
 	"(True, True, True, 0, 0)"
 run 0 "$vpmu" stat "${pid[a]}"
-has "stat: the event" "$out" "RETIRED_INSTRUCTIONS:k"
+has "stat: the event" "$out" "$instructions:k"
 has "stat: its value" "$out" "1,003"
 
 # Settings
@@ -119,6 +151,8 @@ case $? in
 	;;
 *) not_ok "set --tsc vcpu" ;;
 esac
+run 0 "$vpmu" set --all --freeze guest --tsc wall --json
+is "set --all" "$(json '(len(d), d[0]["freeze"], d[0]["tsc"])')" "(1, 'guest', 'wall')"
 run 2 "$vpmu" set rawvm
 run 2 "$vpmu" set rawvm --freeze nothing
 run 3 "$vpmu" set nobody --tsc wall
@@ -132,6 +166,8 @@ run 2 "$vpmu" set rawvm --freeze guest
 run 0 "$vpmu" set "${pid[b]}" --freeze guest
 run 0 "$vpmu" list --json
 is "settings are each VM's own" "$(json 'd[1]["freeze"]')" guest
+run 0 "$vpmu" set --all --freeze vcpu --json
+is "set --all: both" "$(json '{v["freeze"] for v in d}')" "{'vcpu'}"
 is "numbers grow" "$(json 'd[0]["id"] < d[1]["id"]')" True
 
 # A VM that ends
@@ -156,15 +192,26 @@ run 1 "${member[@]}" "$vpmu" list
 has "a member of the group lists: what is needed" "$err" "needs CAP_PERFMON"
 run 1 "${member[@]}" "$vpmu" stat "${pid[a]}"
 has "a member of the group looks: what is needed" "$err" "needs CAP_PERFMON"
+run 0 "${member[@]}" "$vpmu" info
+has "a member of the group asks for the host" "$out" "physical counters"
+has "but doesn't see how many VMs there are" "$out" "VMs                 -"
 member+=(--inh-caps +perfmon --ambient-caps +perfmon)
 run 0 "${member[@]}" "$vpmu" stat "${pid[a]}"
 run 1 "${member[@]}" "$vpmu" set "${pid[a]}" --freeze guest
 has "with CAP_PERFMON only, set: what is needed" "$err" "needs CAP_SYS_ADMIN"
+run 1 "${member[@]}" "$vpmu" set --all --freeze guest
+has "with CAP_PERFMON only, set --all: what is needed" "$err" "needs CAP_SYS_ADMIN"
+run 0 "${member[@]}" "$vpmu" info --json
+is "with CAP_PERFMON, info" "$(json 'd["vms"]')" 1
+if [ -e $parameters/freeze ]; then
+	run 1 "${member[@]}" "$vpmu" set --default --freeze vcpu
+	has "with CAP_PERFMON only, set --default: what is needed" "$err" "needs root"
+fi
 chgrp "$group" /dev/kvm-vpmu
 chmod "$mode" /dev/kvm-vpmu
 
 # Which VMs
-parameter=/sys/module/kvm_vpmu/parameters/attach
+parameter=$parameters/attach
 listed() {
 	"$vpmu" list --json | grep -c "\"pid\": ${pid[$1]},"
 }
@@ -187,43 +234,76 @@ hold plain
 is "attach=auto: a VM has one" "$(listed plain)" 1
 release plain
 
+# What VMs begin with
+if [ -e $parameters/freeze ]; then
+	run 0 "$vpmu" set --default --freeze guest
+	is "set --default" "$(cat $parameters/freeze)" guest
+	hold plain
+	run 0 "$vpmu" list --json
+	is "set --default: VMs that were there, and one that wasn't" "$(json '[v["freeze"] for v in d]')" \
+		"['vcpu', 'guest']"
+	release plain
+	run 0 "$vpmu" set --default --freeze hybrid
+else
+	run 1 "$vpmu" set --default --freeze guest
+	has "set --default: the module has none" "$err" "no parameter 'freeze'"
+fi
+
 # QEMU's, unpatched, by its name
+events=instructions:u,branches,cycles:k${intel:+,ref-cycles}
 vpmu-guest --guest-arg -name --guest-arg "guest=web,debug-threads=on" -- \
-	perf stat -a -e instructions:u,branches,cycles:k -- sh -c 'while :; do /bin/true; done' \
+	perf stat -a -e "$events" -- sh -c 'while :; do /bin/true; done' \
 	>"$tmp/guest" 2>&1 &
 guest=$!
 for ((i = 0; i < 120; i++)); do
-	"$vpmu" stat web 2>/dev/null | grep -q 'RETIRED_INSTRUCTIONS:u ' && break
+	"$vpmu" stat web 2>/dev/null | grep -q "$instructions:u " && break
 	sleep 1
 done
 run 0 "$vpmu" stat web
-has "the guest's events: instructions" "$out" "RETIRED_INSTRUCTIONS:u "
-has "the guest's events: branches" "$out" "RETIRED_BRANCH_INSTRUCTIONS:u:k "
+has "the guest's events: instructions" "$out" "$instructions:u "
+has "the guest's events: branches" "$out" "$branches:u:k "
+if [ "$intel" ]; then
+	# perf has these on fixed counters, and branches on another one.
+	i=$((n - 3))
+	for event in INSTRUCTION_RETIRED:u UNHALTED_CORE_CYCLES:k UNHALTED_REFERENCE_CYCLES:u:k; do
+		has "the guest's counter $i: $event" "$(tr -s ' ' <<<"$out")" " $i $event int on"
+		i=$((i + 1))
+	done
+fi
 has "that perf's counters interrupt" "$out" " int "
 run 0 "$vpmu" list --json
 is "the PID is QEMU's" "$(cat /proc/"$(json '[v["pid"] for v in d if v["name"] == "web"][0]')"/comm)" \
 	"$(cat /proc/"$(pgrep -o qemu)"/comm)"
-run 0 timeout 60 "$vpmu" stat web -i 2 -n 2 --json
+run 0 timeout 60 "$vpmu" stat web -i $interval -n 2 --json
 is "stat -i --json: lines" "$(wc -l <"$tmp/out")" 2
 tail -n 1 "$tmp/out" >"$tmp/last" && mv "$tmp/last" "$tmp/out"
 is "rates" "$(json '(lambda v: v["rates"]["exits"] > 0 and v["exits"] > v["rates"]["exits"])(d["vms"][0]["vcpu"][0])')" True
 is "a counter's rate" "$(json 'max(c["rate"] or 0 for c in d["vms"][0]["vcpu"][0]["counter"]) > 1000')" True
-run 0 timeout 60 "$vpmu" stat web -i 2 -n 1
+run 0 timeout 60 "$vpmu" stat web -i $interval -n 1
 has "rates as text" "$out" "VALUE/s"
 
-# top
-(
-	sleep 8
-	printf 'v'
-	sleep 2
-	printf q
-	sleep 1
-) | timeout 60 script -qec "stty rows 24 cols 120; '$vpmu' top -d 1; echo status \$?; stty -a" "$tmp/top" >/dev/null
+# top: screen KEYS [ARGUMENT...]
+screen() {
+	local key keys=$1
+	shift
+	(
+		sleep $start
+		for key in $keys; do
+			printf '%b' "$key"
+			sleep $interval
+		done
+	) | timeout 60 script -qec "stty rows 24 cols 120; '$vpmu' top -d $interval $*; echo status \$?; stty -a" \
+		"$tmp/top" >/dev/null
+}
+screen 'v q'
 has "top: a VM" "$(cat "$tmp/top")" web
 has "top: another" "$(cat "$tmp/top")" rawvm
 has "top: ended by q" "$(cat "$tmp/top")" "status 0"
 is "top: the terminal is as it was" "$(tail -n 8 "$tmp/top" | grep -oE -- '-?(icanon|echo|isig)\b' | tr '\n' ' ')" \
 	"isig icanon echo "
+screen q web
+has "top web: the event" "$(cat "$tmp/top")" "$instructions:u"
+has "top web: ended by q" "$(cat "$tmp/top")" "status 0"
 
 kill $guest
 wait $guest

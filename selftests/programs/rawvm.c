@@ -14,14 +14,16 @@
  *		the same with RDPMC
  *	rawvm cpuid LEAF
  *		what the guest's CPUID says: prints EAX, EBX, ECX, EDX
- *	rawvm hold
- *		a VM with a running counter that stays until stdin ends
+ *	rawvm [--fixed] hold
+ *		a VM with a running counter that stays until stdin ends; with --fixed Intel's fixed
+ *		counters run, too
  *
  * --no-pmu takes the PMU from the VM by KVM_CAP_PMU_CAPABILITY.
  */
 #include <argp.h>
 
 #include "vm.h"
+#include "guests.h"
 #include "registers.h"
 
 /* Guest code; the symbols are its bounds. */
@@ -102,7 +104,7 @@ asm(".code16\n"
     "hold_end:\n"
     ".code64\n");
 
-static bool no_pmu;
+static bool no_pmu, fixed;
 static unsigned long rounds = 1;
 
 static uint64_t result(const struct vm *vm)
@@ -198,6 +200,14 @@ static void hold(void)
 	char c;
 
 	tell_counter(&vm);
+	if (fixed) {
+		struct pmu pmu = pmu_of(&vm);
+		unsigned int i;
+
+		for (i = 0; i < pmu.fixed; i++)
+			put_fixed(&vm, i, FIXED_OS, 0);
+		set_msr(&vm, INTEL_CONTROL, counter_bits(pmu));
+	}
 	load_code(&vm, hold_start, hold_end, (struct kvm_regs){ });
 	run_to_hlt(&vm);
 	puts("running");
@@ -210,6 +220,9 @@ static void hold(void)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
+	case 'f':
+		fixed = true;
+		return 0;
 	case 'p':
 		no_pmu = true;
 		return 0;
@@ -254,6 +267,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
+		{ "fixed", 'f', NULL, 0, "hold: fixed counters run, too", 0 },
 		{ "no-pmu", 'p', NULL, 0, "the VM has no PMU", 0 },
 		{ "rounds", 'r', "R", 0, "how often to count (1)", 0 },
 		{ }

@@ -197,7 +197,7 @@ run 0 "$vpmu" stat '#1' -i 0.05 -n 3 --json
 is "stat -i --json: lines" "$(wc -l <"$tmp/out")" 3
 is "each an object" "$(grep -c '^{"time":.*}$' "$tmp/out")" 3
 run 0 "$vpmu" stat '#1' -n 1
-has "stat -n: every second" "$out" "over 1.0"
+has "stat -n: every second" "$out" "over 1."
 # timeout's own status
 run 124 timeout -s INT 1 "$vpmu" stat -i 0.1
 within "reports come as they are made" "$(grep -c '^===' "$tmp/out")" 2 11
