@@ -42,8 +42,10 @@ static struct vpmu_param param_attach = {
 	.nr = ARRAY_SIZE(attach_words),
 };
 
-VPMU_PARAM(attach,
-	   "Which new VMs get a virtual PMU: auto (default), or explicit, those whose owner asks");
+module_param_cb(attach, &vpmu_param_ops, &param_attach, 0644);
+MODULE_PARM_DESC(attach,
+		 "Which new VMs get a virtual PMU: auto (default), or explicit, those whose owner asks");
+__MODULE_PARM_TYPE(attach, "charp");
 
 static struct decision *find_decision(const struct kvm *kvm)
 {

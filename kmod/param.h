@@ -20,12 +20,7 @@ struct vpmu_param {
 	int (*refuse)(u32 value);
 };
 
+/* For module_param_cb() with the address of a struct vpmu_param; the type is "charp". */
 extern const struct kernel_param_ops vpmu_param_ops;
-
-/* Behind the definition of "struct vpmu_param param_NAME" */
-#define VPMU_PARAM(name, description)						\
-	module_param_cb(name, &vpmu_param_ops, &param_##name, 0644);		\
-	MODULE_PARM_DESC(name, description);					\
-	__MODULE_PARM_TYPE(name, "charp")
 
 #endif

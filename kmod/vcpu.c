@@ -37,8 +37,12 @@ static struct vpmu_param param_tsc = {
 	.refuse = vpmu_vtsc_refuse,
 };
 
-VPMU_PARAM(freeze, "Freeze mode of new VMs: hybrid (default), guest or vcpu");
-VPMU_PARAM(tsc, "TSC of new VMs: wall (default) or vcpu");
+module_param_cb(freeze, &vpmu_param_ops, &param_freeze, 0644);
+MODULE_PARM_DESC(freeze, "Freeze mode of new VMs: hybrid (default), guest or vcpu");
+__MODULE_PARM_TYPE(freeze, "charp");
+module_param_cb(tsc, &vpmu_param_ops, &param_tsc, 0644);
+MODULE_PARM_DESC(tsc, "TSC of new VMs: wall (default) or vcpu");
+__MODULE_PARM_TYPE(tsc, "charp");
 
 struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
 {
