@@ -131,6 +131,20 @@ same "what it makes of them" "$got" "${expected//\'/}"
 is "nothing of them is left" "$(pgrep -fa 'sleep 123[4-7]')" ""
 got=$("$odd/run_kselftest.sh" -o 1 -t odd:hangs)
 is "another time limit" "$(grep ^not <<<"$got")" "not ok 1 selftests: odd: hangs # TIMEOUT 1 seconds"
+# Who ends the runner ends its test. A group of its own, as a terminal's ^C has.
+setsid "$odd/run_kselftest.sh" -o 100 -t odd:hangs >/dev/null &
+runner=$!
+until pgrep -f 'sleep 1235' >/dev/null; do
+	sleep 0.1
+done
+kill -TERM -- -$runner
+wait $runner
+is "the runner was ended: status" $? 143
+for ((i = 0; i < 50; i++)); do
+	pgrep -f 'sleep 123[4-7]' >/dev/null || break
+	sleep 0.1
+done
+is "nothing of its test is left" "$(pgrep -fa 'sleep 123[4-7]')" ""
 got=$("$odd/run_kselftest.sh" --summary -c odd -o 1)
 is "the summary has results only" "$(grep -c '^ ' <<<"$got") $(grep -cE '^(not )?ok' <<<"$got")" "0 6"
 is "the rest is in a file" "$(grep -c '^  ' "$odd/output.log")" "$(grep -c '^  ' <<<"$expected")"
