@@ -4,9 +4,9 @@
  * of its own by VMRUN, or VMLAUNCH and VMRESUME.  What that one does counts as the hypervisor's, at its
  * own privilege level.  TAP.
  */
-#include <sys/utsname.h>
 
 #include "tap.h"
+#include "kernel.h"
 #include "sampler.h"
 
 /* Below the stack is all that code needs; this is for the processor. */
@@ -351,17 +351,12 @@ int main(void)
 {
 	struct vm vm = make_vm(true);
 	struct pmu pmu = pmu_of(&vm);
-	struct utsname system;
-	int major, minor;
 
 	if (!has_nested(&vm))
 		skip_all("this KVM has no nested guests");
 	free_vm(&vm);
-	uname(&system);
 	/* nested_svm_vmrun(): Linux from 7.2 on reports VMRUN when the nested guest has been entered. */
-	if (sscanf(system.release, "%d.%d", &major, &minor) != 2)
-		errx(1, "the kernel's version is '%s'", system.release);
-	vmrun_is_l2s = !on_intel() && (major > 7 || (major == 7 && minor >= 2));
+	vmrun_is_l2s = !on_intel() && kernel_at_least(7, 2);
 	for (unsigned int cpl = 0; cpl <= 3; cpl += 3) {
 		counts(cpl, 4);
 		if (pmu.nr >= NR_CORE)

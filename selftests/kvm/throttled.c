@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 
 #include "tap.h"
 #include "guests.h"
+#include "kernel.h"
 #include "pin.h"
 
 #define RUNS		15
@@ -64,17 +64,6 @@ static void set_rate(const char *rate, char *old, size_t size)
 		err(1, "kernel.perf_event_max_sample_rate");
 	old[n] = 0;
 	close(fd);
-}
-
-/* The kernel's version, 612 for 6.12 */
-static unsigned int kernel(void)
-{
-	unsigned int major, minor;
-	struct utsname name;
-
-	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2)
-		err(1, "uname");
-	return 100 * major + minor;
 }
 
 /* From another CPU, so that CPU 0 has the events moved in an interrupt, while the vCPU is loaded */
@@ -136,7 +125,7 @@ int main(void)
 	check(moved, "a throttled host event moved, %u times", moved);
 	is(wrong, 0, "counts of the guest that are wrong");
 	/* f1cac6ac62d2 "x86/perf: Make sure to program the counter value for stopped events on migration" */
-	if (kernel() < 700)
+	if (!kernel_at_least(7, 0))
 		skip("host perf of this kernel takes what it finds in the counter",
 		     "the host event's own count");
 	else

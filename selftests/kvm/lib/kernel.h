@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The host's kernel, for what nothing but its version shows. */
+#ifndef SELFTESTS_KERNEL_H
+#define SELFTESTS_KERNEL_H
+
+#include <err.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+
+static inline bool kernel_at_least(unsigned int major, unsigned int minor)
+{
+	unsigned int has_major, has_minor;
+	struct utsname name;
+
+	if (uname(&name) || sscanf(name.release, "%u.%u", &has_major, &has_minor) != 2)
+		err(1, "the kernel's version");
+	return has_major > major || (has_major == major && has_minor >= minor);
+}
+
+#endif
