@@ -621,7 +621,7 @@ step_kselftests() {
 	local out=$1 source=$1.source
 	kernel_source "$(newest_kernel)" "$source" 1 "*/Makefile" "*/scripts" "*/include/uapi" \
 		"*/arch/x86/Makefile*" "*/arch/x86/include/uapi" "*/arch/x86/include/asm/Kbuild" \
-		"*/arch/x86/entry/syscalls" "*/tools/testing/selftests" "*/tools/include" \
+		"*/arch/x86/tools" "*/arch/x86/entry/syscalls" "*/tools/testing/selftests" "*/tools/include" \
 		"*/tools/arch/x86/include" "*/tools/build" "*/tools/scripts" "*/tools/lib/rbtree.c" \
 		"*/include/linux/pci_ids.h" "*/drivers/dma/*/*.h" "*/drivers/net/ethernet/intel/igb/*.h"
 	mkdir -p "$out"
@@ -629,9 +629,12 @@ step_kselftests() {
 	in_root --rw "$source" /source --rw "$out" /out -- sh -euc '
 		make -s -C /source headers
 		cd /source/tools/testing/selftests/kvm
+		# Linux before 6.14 has another name for the folder.
+		arch=x86
+		[ -d x86 ] || arch=x86_64
 		for test in pmu_event_filter_test pmu_counters_test; do
-			make -s -j "$(nproc)" OUTPUT=/tmp/tests "/tmp/tests/x86/$test"
-			cp "/tmp/tests/x86/$test" /out/
+			make -s -j "$(nproc)" OUTPUT=/tmp/tests "/tmp/tests/$arch/$test"
+			cp "/tmp/tests/$arch/$test" /out/
 		done
 	'
 	rm -rf "$source"
