@@ -106,7 +106,7 @@ bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, 
 
 	if (gain < 0) {
 		vv->stats.anomalies++;
-		pr_warn_once("VM entries are not counted by this CPU, counts are too low; load with vmrun_counts=0\n");
+		pr_warn_once("VM entries are not counted by this CPU, counts are too low; load with vmrun_counts=N\n");
 	}
 
 	if (wrapped && !seen) {

@@ -55,6 +55,13 @@ static inline bool vpmu_counter_fits(int slot, const struct vpmu_counter *c)
 	return !vpmu_hw->fits || vpmu_hw->fits(slot, c->select);
 }
 
+/* Has neither host perf nor a guest physical counter @slot? */
+static __always_inline bool vpmu_counter_is_free(const struct vpmu_cpu *pc, int slot)
+{
+	return pc->owner[slot] == VPMU_NO_SLOT && !(pc->host_saved & BIT(slot)) &&
+	       !vpmu_hw->in_use(slot);
+}
+
 /*
  * Is counter @c, which has a slot, on that physical counter now?  One that borrows isn't once an
  * NMI has given the physical counter back.

@@ -18,6 +18,7 @@
 #include "counter.h"
 #include "emul.h"
 #include "host_perf.h"
+#include "measure.h"
 
 /* Arm those counters again that would overflow too late. */
 static void rearm(struct vpmu_vcpu *vv)
@@ -65,7 +66,11 @@ static __always_inline void tally_entry(struct vpmu_vcpu *vv, int level)
 /* vpmu_hot.slow isn't 0: there is more to do. */
 static noinline bool entry_slowly(struct vpmu_vcpu *vv)
 {
+	bool measuring = false;
+
 	vpmu_flush_pending(vv);
+	if (vv->hot.slow & VPMU_SLOW_MEASURE && vpmu_measure_settled(vv))
+		rearm(vv);
 	if (vv->hot.slow & VPMU_SLOW_STALE)
 		vpmu_host_reassert(vv);
 	if (vv->borrowing)
@@ -76,7 +81,22 @@ static noinline bool entry_slowly(struct vpmu_vcpu *vv)
 	vv->hot.slow &= ~(VPMU_SLOW_ARMED | VPMU_SLOW_STALE | VPMU_SLOW_REPEATS);
 	if (vpmu_hw->entry_counts && vv->placed)
 		tally_entry(vv, vpmu_level(vv));
-	return vv->borrowing;
+	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE)) {
+		vv->assumed[vpmu_level(vv)] += vv->placed > 0;
+		measuring = vpmu_measure_begin(vv);
+	}
+	return measuring || vv->borrowing;
+}
+
+void vpmu_exit(struct vpmu_vcpu *vv)
+{
+	if (vv->borrowing) {
+		vpmu_give_back(vv);
+		return;
+	}
+	vpmu_measure_end(vv);
+	if (vpmu_measure_settled(vv))
+		rearm(vv);
 }
 
 /* Each VM exit pays for each instruction here. */

@@ -11,9 +11,11 @@
  *
  * Called by stubs.S where VM entries count.
  *
- * Return: whether counters were borrowed, which have to be given back behind the VM exit.
+ * Return: whether there is something to do behind the VM exit, by vpmu_exit(): counters were
+ * borrowed, or the entry is measured.
  */
 bool __noendbr vpmu_entry(struct vpmu_vcpu *vv);
+void vpmu_exit(struct vpmu_vcpu *vv);
 
 /* The same where VM entries don't count, called if vpmu_hot.slow or .pending isn't 0. */
 bool __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv);

@@ -11,6 +11,7 @@
 #include "hook/hook.h"
 #include "chardev.h"
 #include "counter.h"
+#include "measure.h"
 #include "pmi.h"
 
 #define CREATE_TRACE_POINTS
@@ -30,6 +31,7 @@ static int __init vpmu_module_init(void)
 	err = vpmu_compat_host_init();
 	if (err)
 		goto put_compat;
+	vpmu_measure_init();
 	vpmu_hooks_choose();
 	err = vpmu_hooks_find(vpmu_hooks, vpmu_nr_hooks);
 	if (err)

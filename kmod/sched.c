@@ -13,12 +13,6 @@
 #include "sched.h"
 #include "trace.h"
 
-static __always_inline bool is_free(const struct vpmu_cpu *pc, int slot)
-{
-	return pc->owner[slot] == VPMU_NO_SLOT && !(pc->host_saved & BIT(slot)) &&
-	       !vpmu_hw->in_use(slot);
-}
-
 /*
  * The last slot again, if possible: then the counter's value may still be there.  Otherwise from
  * the top, as host perf starts at the bottom; fixed counters are at the top, too.  A pinned counter
@@ -28,18 +22,21 @@ static __always_inline int find_slot(const struct vpmu_cpu *pc, const struct vpm
 {
 	int slot;
 
-	if (c->last != VPMU_NO_SLOT && is_free(pc, c->last) && vpmu_counter_fits(c->last, c))
+	if (c->last != VPMU_NO_SLOT && vpmu_counter_is_free(pc, c->last) &&
+	    vpmu_counter_fits(c->last, c))
 		return c->last;
 	for (slot = vpmu_hw->nr - 1; slot >= 0; slot--)
-		if (vpmu_counter_fits(slot, c) && is_free(pc, slot))
+		if (vpmu_counter_fits(slot, c) && vpmu_counter_is_free(pc, slot))
 			return slot;
 	return VPMU_NO_SLOT;
 }
 
-/* After a counter was started or stopped */
-static void update_hot(struct vpmu_vcpu *vv)
+void vpmu_sched_update_hot(struct vpmu_vcpu *vv)
 {
-	struct vpmu_vcpu *hot = vv->placed || vv->borrowing ? vv : NULL;
+	struct vpmu_vcpu *hot = NULL;
+
+	if (vv->placed || vv->borrowing || (vv->hot.slow & VPMU_SLOW_MEASURE && vv->guest.set))
+		hot = vv;
 
 	if (vv->borrowing)
 		vv->hot.slow |= VPMU_SLOW_BORROWS;
@@ -213,7 +210,7 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 		borrow_from_now_on(vv, i);
 	else
 		sched_in(vv, i, slot, emulating);
-	update_hot(vv);
+	vpmu_sched_update_hot(vv);
 }
 
 void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i)
@@ -236,7 +233,7 @@ void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i)
 		c->running += ticks;
 		sched_out(vv, i);
 	}
-	update_hot(vv);
+	vpmu_sched_update_hot(vv);
 }
 
 static void start_all(struct vpmu_vcpu *vv)
@@ -321,6 +318,8 @@ void vpmu_sched_load(struct vpmu_vcpu *vv)
 	vv->freeze = READ_ONCE(vv->vm->freeze);
 	vv->denied = denied;
 	this_cpu_write(vpmu_cpu.vv, vv);
+	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE))
+		vpmu_sched_update_hot(vv);
 	start_all(vv);
 	local_irq_restore(flags);
 }
@@ -335,6 +334,7 @@ void vpmu_sched_put(struct vpmu_vcpu *vv)
 	clear_dirty();
 	this_cpu_write(vpmu_cpu.prepared, false);
 	this_cpu_write(vpmu_cpu.vv, NULL);
+	this_cpu_write(vpmu_hot, NULL);
 	vv->loaded = false;
 	/* Not if the thread is only switched out: interrupts are off then. */
 	if (!irqs_disabled_flags(flags))

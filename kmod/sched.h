@@ -30,6 +30,9 @@ void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select, boo
 /* Settings may have changed while counters run: the freeze mode, the event filter. */
 void vpmu_sched_apply_settings(struct vpmu_vcpu *vv);
 
+/* After a counter was started or stopped: does the vCPU have running counters now (vpmu_hot)? */
+void vpmu_sched_update_hot(struct vpmu_vcpu *vv);
+
 /* Bring all counters and their times up to date. */
 void vpmu_sched_update_all(struct vpmu_vcpu *vv);
 

@@ -10,6 +10,7 @@
 #include <uapi/linux/kvm_vpmu.h>
 
 #include "cpuid.h"
+#include "measure.h"
 #include "param.h"
 #include "sched.h"
 #include "vcpu.h"
@@ -143,6 +144,7 @@ int vpmu_vcpu_attach(struct kvm_vcpu *vcpu)
 	}
 	vv->hot.vcpu = vcpu;
 	vv->hot.margin = S64_MAX;
+	vv->hot.slow = vpmu_measure_new_vcpu();
 	for (i = 0; i < VPMU_MAX_COUNTERS; i++) {
 		vv->counter[i].slot = VPMU_NO_SLOT;
 		vv->counter[i].last = VPMU_NO_SLOT;

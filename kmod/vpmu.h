@@ -11,6 +11,7 @@
  *	msr.c		accesses to PMU registers, by the guest and by userspace
  *	pmi.c		the NMI handler, and the guest's interrupt
  *	emul.c		VM entries, and instructions that KVM emulates
+ *	measure.c	does this CPU count VM entries?
  *	host_perf.c	host perf starts or stops an event
  *	borrow.c	physical counters lent by host perf for the stay in guest mode
  *	sched.c		guest counters scheduled onto physical counters
@@ -104,6 +105,8 @@ struct vpmu_counter {
 #define VPMU_SLOW_BORROWS	BIT(1)	/* some counter borrows a physical one */
 #define VPMU_SLOW_ARMED		BIT(2)	/* counters were armed for an entry at @armed_level */
 #define VPMU_SLOW_REPEATS	BIT(3)	/* the guest will repeat what KVM is emulating */
+#define VPMU_SLOW_MEASURE	BIT(4)	/* that VM entries count is an assumption */
+#define VPMU_SLOW_UNCOUNTED	BIT(5)	/* they don't, but the stubs are for CPUs that count them */
 
 /**
  * struct vpmu_hot - what each VM exit touches; stubs.S has the offsets (hook/hot.h)
@@ -159,6 +162,7 @@ struct vpmu_leaf {
  * @placed_in_host: how many of these count in host mode, too
  * @borrowing: how many counters borrow one for each stay in guest mode
  * @nr_cpl_filtered: how many counters run that are cpl_filtered
+ * @assumed: entries in @tally while VPMU_SLOW_MEASURE was set, by privilege level
  * @armed_level: the privilege level that the coming VM entry was assumed to have when counters were
  *	armed
  * @stats: figures since the vCPU was created, as in struct kvm_vpmu_vcpu
@@ -182,6 +186,7 @@ struct vpmu_vcpu {
 	unsigned int placed_in_host;
 	unsigned int borrowing;
 	unsigned int nr_cpl_filtered;
+	u32 assumed[VPMU_NR_LEVELS];
 	int armed_level;
 	struct {
 		u64 overflows;
@@ -237,7 +242,8 @@ struct vpmu_cpu {
 
 /* Defined in counter.c */
 DECLARE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
-DECLARE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);	/* the loaded vCPU if it has running counters */
+/* The loaded vCPU if it has running counters, or VPMU_SLOW_MEASURE */
+DECLARE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);
 extern const struct hw_ops *vpmu_hw;
 
 /* Defined in vcpu.c: the lists of VMs and of their vCPUs, and their settings */

@@ -5,6 +5,7 @@
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/utsname.h>
+#include <asm/svm.h>
 #include <asm/vmx.h>
 
 #include "compat.h"
@@ -158,20 +159,29 @@ static int find_process_nmi(void)
 
 #endif
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
-
-DEFINE_STATIC_CALL_NULL(vpmu_vmx_exit_info, vpmu_compat_proto_exit_info);
+DEFINE_STATIC_CALL_NULL(vpmu_exit_info, vpmu_compat_proto_exit_info);
 
 static int find_exit_info(void)
 {
-	unsigned long address = vpmu_compat_require("vmx_get_exit_info");
+	unsigned long address = vpmu_compat_require(vpmu_compat_on_intel() ? "vmx_get_exit_info" :
+						    "svm_get_exit_info");
 
 	if (!address)
 		return -ENOENT;
-	static_call_update(vpmu_vmx_exit_info, (void *)address);
+	static_call_update(vpmu_exit_info, (void *)address);
 	return 0;
 }
 
+bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu)
+{
+	u32 reason, intr_info, error_code;
+	u64 info1, info2;
+
+	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	return reason == SVM_EXIT_INTR;
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 /* is_nmi() of arch/x86/kvm/vmx/vmcs.h */
 bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 {
@@ -180,19 +190,11 @@ bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 
 	if (!vpmu_compat_on_intel())
 		return false;
-	static_call(vpmu_vmx_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
 	return reason == EXIT_REASON_EXCEPTION_NMI &&
 	       (intr_info & (INTR_INFO_VALID_MASK | INTR_INFO_INTR_TYPE_MASK)) ==
 	       (INTR_INFO_VALID_MASK | INTR_TYPE_NMI_INTR);
 }
-
-#else
-
-static int find_exit_info(void)
-{
-	return 0;
-}
-
 #endif
 
 /*
@@ -229,7 +231,7 @@ int vpmu_compat_init(void)
 	deliver = vpmu_compat_require("kvm_pmu_deliver_pmi");
 	if (!deliver)
 		return -ENOENT;
-	if (find_process_nmi() || (vpmu_compat_on_intel() && find_exit_info()))
+	if (find_process_nmi() || find_exit_info())
 		return -ENOENT;
 	static_call_update(vpmu_deliver_pmi, (void *)deliver);
 	static_call_update(vpmu_compat_get_cpl, (void *)cpl);

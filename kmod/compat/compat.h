@@ -97,6 +97,9 @@ static inline bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 }
 #endif
 
+/* AMD: did an interrupt of the host's end the vCPU's last stay in guest mode? */
+bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu);
+
 /*
  * Is the vCPU's state encrypted (SEV-ES and its successors, TDX)?  Then the host can't read its
  * privilege level.  Before has_protected_state, only the FPU's state showed that
@@ -118,6 +121,19 @@ static inline bool vpmu_compat_is_protected(struct kvm_vcpu *vcpu)
 static inline bool vpmu_compat_state_encrypted(const struct kvm_vcpu *vcpu)
 {
 	return vcpu->arch.guest_state_protected;
+}
+
+/*
+ * The vCPU's RIP, which KVM reads and writes with each VM exit and entry of AMD CPUs
+ * (svm_vcpu_run()), unless the guest's state is encrypted
+ */
+static inline unsigned long vpmu_compat_rip(const struct kvm_vcpu *vcpu)
+{
+#ifdef COMPAT_HAVE_OWN_RIP
+	return vcpu->arch.rip;
+#else
+	return vcpu->arch.regs[VCPU_REGS_RIP];
+#endif
 }
 
 /*

@@ -21,5 +21,7 @@ ccflags-y += $(call header_has,PROTECTED_STATE,$(vpmu-kvm),bool has_protected_st
 ccflags-y += $(call header_has,MASKED_FILTER,$(vpmu-kvm),struct kvm_x86_pmu_event_filter)
 # up to 7.2: their structure is public
 ccflags-y += $(call header_has,PUBLIC_FILTER,$(vpmu-kvm),^struct kvm_x86_pmu_event_filter .$$)
+# 7.2: RIP isn't among the other registers (not found in which commit)
+ccflags-y += $(call header_has,OWN_RIP,$(vpmu-kvm),^.unsigned long rip;)
 # 6.16: other names ("x86/msr: Rename 'rdmsrl()' to 'rdmsrq()'")
 ccflags-y += $(call header_has,RDMSRQ,arch/x86/include/asm/msr.h,define rdmsrq)

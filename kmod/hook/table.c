@@ -192,7 +192,7 @@ fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 {
 	fastpath_t result = static_call(original_vcpu_run)(vcpu, flags);
 
-	vpmu_give_back(this_cpu_read(vpmu_cpu.vv));
+	vpmu_exit(this_cpu_read(vpmu_cpu.vv));
 	return result;
 }
 

@@ -8,17 +8,12 @@
 
 #include <linux/bits.h>
 #include <linux/minmax.h>
-#include <linux/module.h>
+#include <linux/printk.h>
 #include <asm/asm.h>
 #include <asm/perf_event.h>
 #include <asm/processor.h>
 
 #include "msr.h"
-
-static bool vmrun_counts = true;
-module_param(vmrun_counts, bool, 0444);
-MODULE_PARM_DESC(vmrun_counts,
-		 "VMRUN counts as a retired instruction and branch of the guest, as AMD CPUs do (default: Y)");
 
 /* APM vol. 2, "Performance Counter MSRs": of the core extension; guests have no more. */
 #define NR_CORE		6U
@@ -160,7 +155,20 @@ static void amd_resume(u64 paused)
 		vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, paused);
 }
 
+static struct hw_ops amd_ops;
+
+static void amd_entry_measured(bool counts)
+{
+	amd_ops.entry_counts = counts;
+	/* Whoever sees that finds the above. */
+	smp_store_release(&amd_ops.entry_assumed, false);
+}
+
 static struct hw_ops amd_ops = {
+	/* All known CPUs count VMRUN (see count.h), but no manual says so. */
+	.entry_counts = true,
+	.entry_assumed = true,
+	.entry_measured = amd_entry_measured,
 	/* 8 bits of integer, 32 of fraction: APM vol. 2, "TSC Ratio MSR (C000_0104h)" */
 	.tsc_unscaled = BIT_ULL(32),
 	.pinned = amd_pinned,
@@ -216,6 +224,5 @@ const struct hw_ops *vpmu_hw_amd_probe(void)
 		amd_ops.name = "AMD PerfMonV2";
 		global_mask = GENMASK_ULL(amd_ops.nr - 1, 0);
 	}
-	amd_ops.entry_counts = vmrun_counts;
 	return &amd_ops;
 }

@@ -27,7 +27,9 @@ struct hw_saved {
  * @masks_interrupt: the local APIC masks its LVT entry when it delivers a counter's interrupt
  * @entry_counts: a VM entry counts as one retired instruction and one retired
  *	branch in guest context
+ * @entry_assumed: @entry_counts is an assumption, until @entry_measured
  * @tsc_unscaled: TSC scaling ratio of a guest whose TSC is as fast as the host's
+ * @entry_measured: whether entries count is known now; NULL where that was known before
  * @fits: can counter @i count the event of @select?  NULL if all can count everything
  * @pinned: can only certain general counters count the event of @select?  Then it belongs on the
  *	one that the guest's perf chose, by the same constraints as host perf
@@ -63,7 +65,9 @@ struct hw_ops {
 	unsigned int general;
 	bool masks_interrupt;
 	bool entry_counts;
+	bool entry_assumed;
 	u64 tsc_unscaled;
+	void (*entry_measured)(bool counts);
 	bool (*fits)(unsigned int i, u64 select);
 	bool (*pinned)(u64 select);
 	bool (*in_use)(unsigned int i);

@@ -5,6 +5,9 @@
  *	rawvm [--no-pmu] [--rounds R] count N
  *		the guest counts the instructions of a loop of N times 2
  *		instructions; prints what its counter read, for each of R rounds
+ *	rawvm restored N
+ *		the same with a counter that userspace has started before the first VM entry:
+ *		2 N + 3 instructions
  *	rawvm [--no-pmu] probe MSR...
  *		the guest reads each MSR: prints "MSR value" or "MSR #GP"
  *	rawvm write MSR VALUE...
@@ -14,6 +17,8 @@
  *		the same with RDPMC
  *	rawvm cpuid LEAF
  *		what the guest's CPUID says: prints EAX, EBX, ECX, EDX
+ *	rawvm invalid
+ *		enters a guest whose state no CPU accepts, a few times: prints KVM's exit reason
  *	rawvm [--fixed] hold
  *		a VM with a running counter that stays until stdin ends; with --fixed Intel's fixed
  *		counters run, too
@@ -27,13 +32,13 @@
 #include "registers.h"
 
 /* Guest code; the symbols are its bounds. */
-extern const char count_start[], count_end[], rdmsr_start[], rdmsr_end[];
+extern const char count_start[], count_loop[], count_end[], rdmsr_start[], rdmsr_end[];
 extern const char wrmsr_start[], wrmsr_end[], rdpmc_start[], rdpmc_end[];
 extern const char cpuid_start[], cpuid_end[];
 extern const char hold_start[], hold_end[];
 
 asm(".code16\n"
-    ".globl count_start, count_end\n"
+    ".globl count_start, count_loop, count_end\n"
     /*
      * EBX is N, TABLE has the numbers of counter 0 and its select; leaves the count in EDX:EAX:
      * 2 N + 4 instructions, see count()
@@ -46,6 +51,7 @@ asm(".code16\n"
     "	mov 0x2104, %ecx\n"
     "	mov $0x4200c0, %eax\n"	/* EN, OS, retired instructions */
     "	wrmsr\n"		/* starts, and is counted */
+    "count_loop:\n"
     "	mov %ebx, %esi\n"
     "1:	dec %esi\n"
     "	jnz 1b\n"
@@ -160,6 +166,19 @@ static void count(uint64_t n)
 	free_vm(&vm);
 }
 
+static void count_restored(uint64_t n)
+{
+	struct vm vm = make_vm(true);
+
+	tell_counter(&vm);
+	load_code(&vm, count_loop, count_end, (struct kvm_regs){ .rbx = n });
+	set_msr(&vm, LEGACY_COUNTER0, 0);
+	set_msr(&vm, LEGACY_SELECT0, 0x4200c0);
+	run_to_hlt(&vm);
+	printf("%llu\n", (unsigned long long)result(&vm));
+	free_vm(&vm);
+}
+
 static void one(const char *name, const char *start, const char *end,
 		struct kvm_regs regs)
 {
@@ -191,6 +210,26 @@ static void print_cpuid(uint32_t leaf)
 	load_code(&vm, cpuid_start, cpuid_end, (struct kvm_regs){ .rax = leaf });
 	run_to_hlt(&vm);
 	printf("%#x %#x %#x %#x\n", e[0], e[1], e[2], e[3]);
+	free_vm(&vm);
+}
+
+/* APM vol. 2, "Canonicalization and Consistency Checks": long mode, and a CS both of 64 and 32 bits */
+static void enter_invalid(void)
+{
+	struct vm vm = make_vm(!no_pmu);
+	struct kvm_sregs sregs;
+	int i;
+
+	IOCTL(vm.vcpu, KVM_GET_SREGS, &sregs);
+	sregs.cr0 |= 0x80000001;	/* PG, PE */
+	sregs.cr4 |= 0x20;		/* PAE */
+	sregs.efer |= 0x500;		/* LMA, LME */
+	sregs.cs.l = 1;
+	sregs.cs.db = 1;
+	IOCTL(vm.vcpu, KVM_SET_SREGS, &sregs);
+	for (i = 0; i < 5; i++)
+		IOCTL(vm.vcpu, KVM_RUN, NULL);
+	printf("exit reason %u\n", vm.run->exit_reason);
 	free_vm(&vm);
 }
 
@@ -248,6 +287,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				write_read(argv[i], number(argv[i + 1]));
 		} else if (!strcmp(argv[0], "cpuid") && argc == 2) {
 			print_cpuid(number(argv[1]));
+		} else if (!strcmp(argv[0], "restored") && argc == 2) {
+			count_restored(number(argv[1]));
+		} else if (!strcmp(argv[0], "invalid") && argc == 1) {
+			enter_invalid();
 		} else if (!strcmp(argv[0], "hold")) {
 			/* More arguments are for who looks at the command line. */
 			hold();

@@ -196,8 +196,8 @@ static void check_module(struct checks *checks)
 	}
 	check_parameter(checks, "attach", "auto",
 			"VMs have a PMU of the module's only by vpmu run --on");
-	check_parameter(checks, "vmrun_counts", "Y",
-			"for CPUs that don't count VMRUN in guest context");
+	check_parameter(checks, "vmrun_counts", "auto",
+			"whether VM entries count isn't measured");
 	check_parameter(checks, "intel_version", "0",
 			"guests on Intel CPUs see this version of the PMU");
 	check_parameter(checks, "allow_untested", "N",
