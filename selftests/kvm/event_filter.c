@@ -313,7 +313,7 @@ static void set_while_running(void)
 	is(wrong, 0, "set while the guest executes: wrong counts");
 	check(full && still, "both had their turns");
 	if (has_masked)
-		check(part > 10, "some of them in the middle of an iteration");
+		check(part > 0, "some of them in the middle of an iteration");
 	else
 		skip(running_untold, "some of them in the middle of an iteration");
 	check(part <= (unsigned int)toggles, "no more than filters were set");
