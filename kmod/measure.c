@@ -9,7 +9,9 @@
  *
  * RIP stays, too, if the interrupt comes late and the guest jumps to itself meanwhile.  So 0 is
  * proof that entries don't count; 1 has to be seen AGREEING times.  An entry that fails, as a VMM
- * can cause by an invalid state, ends for another reason than an interrupt.
+ * can cause by an invalid state, ends for another reason than an interrupt.  Where KVM doesn't even
+ * try, the last exit's reason stays, so an entry is measured behind an exit for another reason
+ * only.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -118,7 +120,8 @@ bool vpmu_measure_begin(struct vpmu_vcpu *vv)
 
 	lockdep_assert_irqs_disabled();
 	if (vv->borrowing || vpmu_compat_is_protected(vv->hot.vcpu) ||
-	    vpmu_compat_state_encrypted(vv->hot.vcpu))
+	    vpmu_compat_state_encrypted(vv->hot.vcpu) ||
+	    vpmu_compat_interrupt_exit(vv->hot.vcpu))
 		return false;
 	for (m->slot = vpmu_hw->nr - 1; m->slot >= 0; m->slot--)
 		if (vpmu_counter_is_free(pc, m->slot))

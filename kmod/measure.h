@@ -25,8 +25,9 @@ bool vpmu_measure_settled(struct vpmu_vcpu *vv);
  * vpmu_measure_begin() - measure the coming VM entry
  * @vv: the vCPU, with VPMU_SLOW_MEASURE; interrupts are off until vpmu_measure_end()
  *
- * Return: whether vpmu_measure_end() has to be called behind the VM exit. No if no physical counter
- * is free, or if the guest's RIP can't be read.
+ * Return: whether vpmu_measure_end() has to be called behind the VM exit.  No if no physical
+ * counter is free, if the guest's RIP can't be read, or if an interrupt ended the last stay in
+ * guest mode.
  */
 bool vpmu_measure_begin(struct vpmu_vcpu *vv);
 void vpmu_measure_end(struct vpmu_vcpu *vv);
