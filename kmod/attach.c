@@ -102,7 +102,7 @@ static bool decide(void)
 	return choice == KVM_VPMU_ATTACH_YES;
 }
 
-bool vpmu_attach_wanted(struct kvm *kvm)
+int vpmu_attach_wanted(struct kvm *kvm)
 {
 	struct decision *d, *new;
 	bool wanted;
@@ -114,10 +114,11 @@ bool vpmu_attach_wanted(struct kvm *kvm)
 	if (d)
 		return wanted;
 
-	wanted = decide();
+	/* Its first vCPU was created before the module was loaded, and has KVM's PMU. */
+	wanted = !atomic_read(&kvm->online_vcpus) && decide();
 	new = kmalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
 	if (!new)
-		return false;
+		return -ENOMEM;
 	spin_lock(&decisions_lock);
 	/* The VM's next vCPU may be created at the same time. */
 	d = find_decision(kvm);

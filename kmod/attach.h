@@ -12,8 +12,15 @@ void vpmu_attach_init(const struct file_operations *device_fops);
 /* No hook and no file of the device is left. */
 void vpmu_attach_forget_all(void);
 
-/* Is a PMU of this module wanted for a vCPU of @kvm that is being created? */
-bool vpmu_attach_wanted(struct kvm *kvm);
+/**
+ * vpmu_attach_wanted() - is a PMU of this module wanted for a vCPU that is going to be created?
+ * @kvm: its VM
+ *
+ * The answer is the same for all vCPUs of a VM.
+ *
+ * Return: 1, 0 for no, or -ENOMEM.
+ */
+int vpmu_attach_wanted(struct kvm *kvm);
 
 /**
  * vpmu_attach_choose() - decide for a VM that has no vCPU yet

@@ -130,18 +130,34 @@ static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 	return vm;
 }
 
-int vpmu_vcpu_attach(struct kvm_vcpu *vcpu)
+struct vpmu_vcpu *vpmu_vcpu_alloc(void)
 {
-	/* Not under the lock: with a full memory cgroup, an allocation takes long. */
 	struct vpmu_vcpu *vv = kzalloc(sizeof(*vv), GFP_KERNEL_ACCOUNT);
-	struct vpmu_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
+
+	if (!vv)
+		return NULL;
+	/* For the case that the vCPU is the VM's first one */
+	vv->vm = kzalloc(sizeof(*vv->vm), GFP_KERNEL_ACCOUNT);
+	if (!vv->vm) {
+		kfree(vv);
+		return NULL;
+	}
+	return vv;
+}
+
+void vpmu_vcpu_free(struct vpmu_vcpu *vv)
+{
+	if (!vv)
+		return;
+	kfree(vv->vm);
+	kfree(vv);
+}
+
+void vpmu_vcpu_attach(struct vpmu_vcpu *vv, struct kvm_vcpu *vcpu)
+{
+	struct vpmu_vm *new = vv->vm;
 	unsigned int i;
 
-	if (!vv || !vm) {
-		kfree(vm);
-		kfree(vv);
-		return -ENOMEM;
-	}
 	vv->hot.vcpu = vcpu;
 	vv->hot.margin = S64_MAX;
 	vv->hot.slow = vpmu_measure_new_vcpu();
@@ -153,14 +169,13 @@ int vpmu_vcpu_attach(struct kvm_vcpu *vcpu)
 	vpmu_vcpu_refresh(vv);
 
 	mutex_lock(&vpmu_vms_lock);
-	vv->vm = find_or_add_vm(vcpu->kvm, vm);
+	vv->vm = find_or_add_vm(vcpu->kvm, new);
 	list_add_tail(&vv->sibling, &vv->vm->vcpus);
 	vv->vm->nr++;
 	hash_add_rcu(vcpus, &vv->node, (unsigned long)vcpu);
 	mutex_unlock(&vpmu_vms_lock);
-	if (vv->vm != vm)
-		kfree(vm);
-	return 0;
+	if (vv->vm != new)
+		kfree(new);
 }
 
 void vpmu_vcpu_detach(struct kvm_vcpu *vcpu)

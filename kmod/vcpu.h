@@ -19,13 +19,18 @@ struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu);
 struct vpmu_vm *vpmu_find_vm(u64 id);
 struct vpmu_vm *vpmu_find_vm_by_file(const struct file *file);
 
+/* An object for a vCPU that is going to be created, or NULL: no memory */
+struct vpmu_vcpu *vpmu_vcpu_alloc(void);
+
+/* The vCPU wasn't created, or gets no PMU of this module.  @vv may be NULL. */
+void vpmu_vcpu_free(struct vpmu_vcpu *vv);
+
 /**
- * vpmu_vcpu_attach() - give a vCPU that was just created an object
+ * vpmu_vcpu_attach() - give a vCPU that was just created its object
+ * @vv: from vpmu_vcpu_alloc()
  * @vcpu: KVM's vCPU, which is not loaded, and which no other task can reach yet
- *
- * Return: 0, or -ENOMEM.
  */
-int vpmu_vcpu_attach(struct kvm_vcpu *vcpu);
+void vpmu_vcpu_attach(struct vpmu_vcpu *vv, struct kvm_vcpu *vcpu);
 
 /* The vCPU is about to be freed. */
 void vpmu_vcpu_detach(struct kvm_vcpu *vcpu);

@@ -74,35 +74,32 @@ static bool notrace vm_ends(void *kvm, unsigned long unused)
 	return false;
 }
 
-/* Return: 0, or an error: the vCPU keeps KVM's PMU. */
-static int attach_vcpu(struct kvm_vcpu *vcpu)
-{
-	int err;
-
-	if (!vpmu_attach_wanted(vcpu->kvm))
-		return -EPERM;
-	if (vpmu_compat_is_protected(vcpu)) {
-		pr_info_once("guests whose state is encrypted (SEV-ES, TDX) keep KVM's PMU\n");
-		return -EOPNOTSUPP;
-	}
-	vpmu_cpuid_limit_capabilities(vcpu);
-	err = vpmu_vcpu_attach(vcpu);
-	if (err)
-		pr_warn_ratelimited("no memory for a vCPU's PMU, it keeps KVM's\n");
-	return err;
-}
-
 /*
  * KVM destroys the PMU of a vCPU (kvm_pmu_destroy()) only if kvm_arch_vcpu_create() succeeded.
- * kvm_pmu_init() comes too early for an object: a failure behind that frees the vCPU.
+ * kvm_pmu_init() comes too early for an object: a failure behind that frees the vCPU.  Memory is
+ * allocated first: a vCPU with KVM's PMU beside others with this module's would be another CPU.
  */
 ORIGINAL(kvm_arch_vcpu_create, vpmu_compat_proto_create);
 static int vpmu_kvm_arch_vcpu_create(struct kvm_vcpu *vcpu)
 {
-	int err = static_call(original_kvm_arch_vcpu_create)(vcpu);
+	struct vpmu_vcpu *vv = NULL;
+	int err, wanted = vpmu_attach_wanted(vcpu->kvm);
 
-	if (!err && !attach_vcpu(vcpu))
+	if (wanted > 0)
+		vv = vpmu_vcpu_alloc();
+	if (wanted < 0 || (wanted && !vv))
+		err = -ENOMEM;
+	else
+		err = static_call(original_kvm_arch_vcpu_create)(vcpu);
+
+	if (!err && vv && !vpmu_compat_is_protected(vcpu)) {
+		vpmu_cpuid_limit_capabilities(vcpu);
+		vpmu_vcpu_attach(vv, vcpu);
 		return 0;
+	}
+	if (!err && vv)
+		pr_info_once("guests whose state is encrypted (SEV-ES, TDX) keep KVM's PMU\n");
+	vpmu_vcpu_free(vv);
 	module_put(THIS_MODULE);
 	return err;
 }

@@ -105,6 +105,19 @@ wait "$COPROC_PID"
 rmmod kvm_vpmu
 is "rmmod after it ended" "$(grep -c '^kvm_vpmu ' /proc/modules)" 0
 
+# A VM that was made before, and gets another vCPU: all of its vCPUs have the same PMU.
+coproc "$rawvm" hold
+read -r running <&"${COPROC[0]}"
+insmod "$module" || exit
+echo -n + >&"${COPROC[1]}"
+read -r running <&"${COPROC[0]}"
+is "a VM of before gets another vCPU" "$running" "1 more"
+is "the VM keeps KVM's PMU" "$("$BUILD/vpmu/vpmu" list | tail -n +2 | wc -l)" 0
+eval "exec ${COPROC[1]}>&-"
+# shellcheck disable=SC2154 # by coproc
+wait "$COPROC_PID"
+rmmod kvm_vpmu
+
 # Load, count, unload.
 slab() {
 	awk '/^kmalloc-(512|1k|2k) |^kmalloc-cg-(512|1k|2k) / { n += $2 * $4 } END { print n }' /proc/slabinfo

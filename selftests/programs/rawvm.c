@@ -21,7 +21,7 @@
  *		enters a guest whose state no CPU accepts, a few times: prints KVM's exit reason
  *	rawvm [--fixed] hold
  *		a VM with a running counter that stays until stdin ends; with --fixed Intel's fixed
- *		counters run, too
+ *		counters run, too.  For each byte of stdin the VM gets another vCPU.
  *
  * --no-pmu takes the PMU from the VM by KVM_CAP_PMU_CAPABILITY.
  */
@@ -236,6 +236,7 @@ static void enter_invalid(void)
 static void hold(void)
 {
 	struct vm vm = make_vm(!no_pmu);
+	unsigned int vcpus = 0;
 	char c;
 
 	tell_counter(&vm);
@@ -251,8 +252,12 @@ static void hold(void)
 	run_to_hlt(&vm);
 	puts("running");
 	fflush(stdout);
-	while (read(0, &c, 1) > 0)
-		;
+	while (read(0, &c, 1) > 0) {
+		if (ioctl(vm.fd, KVM_CREATE_VCPU, ++vcpus) < 0)
+			err(1, "KVM_CREATE_VCPU");
+		printf("%u more\n", vcpus);
+		fflush(stdout);
+	}
 	free_vm(&vm);
 }
 
