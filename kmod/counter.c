@@ -5,6 +5,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/irq_work.h>
 #include <linux/jiffies.h>
 #include <linux/minmax.h>
 #include <linux/printk.h>
@@ -34,6 +35,19 @@ void vpmu_counter_init(void)
 	for_each_possible_cpu(cpu)
 		for (i = 0; i < VPMU_MAX_COUNTERS; i++)
 			per_cpu(vpmu_cpu, cpu).owner[i] = VPMU_NO_SLOT;
+}
+
+/* Where counters are synchronized, the run queue's lock may be held: no place for the console. */
+static void report_anomaly(struct irq_work *work)
+{
+	pr_warn_once("VM entries are not counted by this CPU, counts are too low; load with vmrun_counts=N\n");
+}
+
+static DEFINE_IRQ_WORK(anomaly, report_anomaly);
+
+void vpmu_counter_exit(void)
+{
+	irq_work_sync(&anomaly);
 }
 
 void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i)
@@ -106,7 +120,7 @@ bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, 
 
 	if (gain < 0) {
 		vv->stats.anomalies++;
-		pr_warn_once("VM entries are not counted by this CPU, counts are too low; load with vmrun_counts=N\n");
+		irq_work_queue(&anomaly);
 	}
 
 	if (wrapped && !seen) {

@@ -15,6 +15,9 @@
 /* All physical counters are free, on all CPUs. */
 void vpmu_counter_init(void);
 
+/* No vCPU of this module is left. */
+void vpmu_counter_exit(void);
+
 /* The guest's privilege level: VPMU_KERNEL or VPMU_USER */
 static inline int vpmu_level(struct vpmu_vcpu *vv)
 {

@@ -76,6 +76,7 @@ static void __exit vpmu_module_exit(void)
 	vpmu_hooks_disable();
 	vpmu_chardev_exit();
 	vpmu_pmi_exit();
+	vpmu_counter_exit();
 	vpmu_compat_exit();
 }
 
