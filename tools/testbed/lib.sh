@@ -13,7 +13,8 @@ SUITE=trixie
 # the mirror must have. Backports drop a kernel for the next one: the bench goes on without it.
 KERNELS='6.12:trixie 6.1:bookworm 7.2:trixie-backports 7.3:trixie-backports'
 # Those that Debian has besides: PREEMPT_RT, cloud flavours, and what backports had before. They are there
-# with KVM_VPMU_KERNELS=all; other words in it replace KERNELS.
+# with KVM_VPMU_KERNELS=all; other words in it replace KERNELS. The suite "built" is no suite of Debian's: such
+# a kernel, 6.12-debug for instance, is built from the source of 6.12 with debug/debug.config.
 MORE_KERNELS='6.12-rt:trixie 6.12-cloud:trixie 7.3-rt:trixie-backports 7.3-cloud:trixie-backports
 	6.16:trixie-backports 6.17:trixie-backports 6.18:trixie-backports 6.19:trixie-backports
 	7.0:trixie-backports 7.1:trixie-backports'
@@ -101,7 +102,7 @@ mirror() {
 
 # ---- the steps: title_X what is shown; key_X a hash of what goes in; step_X builds into $1
 
-STEPS='root image qemu bochs boot vmm unpatched initramfs module testmodules checkpatch kselftests pfm4'
+STEPS='root kernel image qemu bochs boot vmm unpatched initramfs module testmodules checkpatch kselftests pfm4'
 
 is_step() {
 	[[ " $STEPS " = *" $1 "* ]]
@@ -118,7 +119,7 @@ kernel_suites() {
 	local kernel
 	for kernel in $KERNELS $MORE_KERNELS; do
 		echo "${kernel#*:}"
-	done | grep -vx "$SUITE" | sort -u
+	done | grep -vx -e "$SUITE" -e built | sort -u
 }
 
 # A script for the root: install the newest of each kernel and its headers, without an initramfs, and
@@ -130,7 +131,7 @@ install_kernels() {
 	local kernel
 	echo "mirror='$1' default=${KERNELS%%:*}"
 	for kernel in $KERNELS $MORE_KERNELS; do
-		echo "kernels=\"\${kernels:-} ${kernel%%:*}\""
+		[ "${kernel#*:}" = built ] || echo "kernels=\"\${kernels:-} ${kernel%%:*}\""
 	done
 	cat <<-'EOF'
 		export INITRD=No DEBIAN_FRONTEND=noninteractive
@@ -196,7 +197,7 @@ install_kernels() {
 
 title_root() { echo "Making the Debian $SUITE root"; }
 key_root() {
-	echo "$(key_packages) $KERNELS $MORE_KERNELS $(declare -f step_root install_kernels)" | key_of
+	echo "$(key_packages) $KERNELS $MORE_KERNELS $(declare -f step_root install_kernels) $(built_kernels | sed 's|.*/||')" | key_of
 }
 # What is in the root but for kernels: compilers and libraries
 key_packages() {
@@ -206,7 +207,7 @@ key_packages() {
 	} | key_of
 }
 step_root() {
-	local out=$1 mirror
+	local out=$1 mirror kernel built=()
 	mirror=$(mirror)
 	if [ -z "$mirror" ]; then
 		echo "error: apt knows no Debian mirror yet: run $BED/setup (or apt-get update)"
@@ -220,14 +221,77 @@ step_root() {
 	apt-config dump --format '%F "%v";%n' Acquire |
 		grep -E '^Acquire::(https?::|Retries|Check-|ForceIPv)' >"$out.apt" || true
 	install_kernels "$mirror" >"$out.kernels"
+	for kernel in $(built_kernels); do
+		built+=(--customize-hook="tar-in '$kernel/kernel.tar' /")
+	done
 	# shellcheck disable=SC2016 # the hook's own $1
 	mmdebstrap --variant=apt --format=directory --aptopt="$out.apt" \
 		--include="$(list "$BED/root-packages" | paste -sd,)" \
 		--customize-hook='chroot "$1" sh -c "cd /usr/src && apt-get source --download-only qemu"' \
-		--customize-hook="chroot \"\$1\" sh -eu <'$out.kernels'" \
+		--customize-hook="chroot \"\$1\" sh -eu <'$out.kernels'" "${built[@]}" \
 		"$SUITE" "$out" "deb $mirror $SUITE main" "deb-src $mirror $SUITE main" \
 		"$(kernel_suites | sed "s|.*|deb $mirror & main|")"
 	rm -f "$out.apt" "$out.kernels"
+}
+
+BUILD_KERNEL=${BUILD_KERNEL:-6.12-debug}
+# A kernel of the bench's own: BUILD_KERNEL names it. It is built in the root with Debian's
+# kernels, and is unpacked into that with the suite "built".
+title_kernel() { echo "Building the kernel $BUILD_KERNEL"; }
+key_kernel() {
+	{
+		echo "$(key_packages) $BUILD_KERNEL $(declare -f step_kernel kernel_source)"
+		cat "$BED/debug/common.config" "$BED/debug/${BUILD_KERNEL#*-}.config"
+	} | key_of
+}
+step_kernel() {
+	local out=$1 source=$1.source
+	kernel_source "${BUILD_KERNEL%%-*}" "$source" 1 "*"
+	mkdir -p "$out" "$CACHE/ccache-kernel"
+	# shellcheck disable=SC2016 # expands in the root
+	in_root --rw "$source" /source --rw "$out" /out --ro "$BED/debug" /debug --rw "$CACHE/ccache-kernel" /ccache -- \
+		env CCACHE_DIR=/ccache CCACHE_MAXSIZE=2G flavour="${BUILD_KERNEL#*-}" sh -euc '
+		cd /source
+		make -s tinyconfig
+		./scripts/kconfig/merge_config.sh -m .config /debug/common.config "/debug/$flavour.config" >/dev/null
+		make -s olddefconfig
+		missing=""
+		for option in $(grep -h "^CONFIG_" /debug/common.config "/debug/$flavour.config"); do
+			case $option in
+			*=n) ! grep -q "^${option%n}" .config ;;
+			*) grep -qxF "$option" .config ;;
+			esac || missing="$missing $option"
+		done
+		[ -z "$missing" ] || {
+			echo "error: not as asked for:$missing"
+			exit 1
+		}
+		make -s -j"$(nproc)" CC="ccache gcc" bzImage modules
+		release=$(make -s kernelrelease)
+		tree=/out/tree
+		headers=/usr/src/linux-headers-$release
+		mkdir -p "$tree/boot" "$tree/usr/lib/modules/$release"
+		make -s INSTALL_MOD_PATH="$tree/usr" modules_install
+		make -s run-command KBUILD_RUN_COMMAND="\${srctree}/scripts/package/install-extmod-build $tree$headers"
+		rm -f "$tree/usr/lib/modules/$release/build"
+		ln -s "$headers" "$tree/usr/lib/modules/$release/build"
+		cp arch/x86/boot/bzImage "$tree/boot/vmlinuz-$release"
+		cp System.map "$tree/boot/System.map-$release"
+		cp .config "$tree/boot/config-$release"
+		# No folders: /lib and the like of the root stay as they are.
+		cd "$tree"
+		find . ! -type d | tar -c --owner=0 --group=0 --no-recursion -f /out/kernel.tar -T -
+		rm -rf "$tree"
+	'
+	rm -rf "$source"
+}
+
+# Where they are, or are going to be
+built_kernels() {
+	local kernel
+	for kernel in $KERNELS $MORE_KERNELS; do
+		[ "${kernel#*:}" != built ] || echo "$CACHE/kernel-$(BUILD_KERNEL=${kernel%%:*} key_kernel)"
+	done
 }
 
 # The root once more, as one file: a machine's own file system asks its host for blocks, with read-ahead,
@@ -426,7 +490,7 @@ step_boot() {
 kernel_version() {
 	local dir flavour=${1#"${1%-*}"}
 	for dir in "$(entry root)/lib/modules/${1%-*}".*"$flavour-amd64"; do
-		[ -n "$flavour" ] || [[ $dir != *-rt-amd64 && $dir != *-cloud-amd64 ]] || continue
+		[ -n "$flavour" ] || [[ ! $dir =~ -[a-z]+-amd64$ ]] || continue
 		[ -d "$dir" ] && echo "${dir##*/}"
 	done | sort -V | tail -n 1
 }
@@ -457,6 +521,7 @@ step_initramfs() {
 			*-cloud-*) share=virtiofs ;;
 			*) share="9p 9pnet_virtio" ;;
 			esac
+			: >/tmp/i/modules/order
 			for m in virtio_pci virtio_blk virtio_console erofs $share overlay; do
 				modprobe -S "$v" --show-depends "$m"
 			done | sed -n "s/^insmod //p" | awk "!seen[\$1]++ { print \$1 }" | while read -r ko; do
@@ -511,12 +576,17 @@ step_module() {
 	rm -rf "$build"
 }
 
-# A function for scripts in the root: run FUNCTION KERNEL for all kernels at once.
+# A function for scripts in the root: run FUNCTION KERNEL for all kernels at once, or for those only whose
+# version begins with KVM_VPMU_MODULES.
 # shellcheck disable=SC2016 # expands there
-FOR_EACH_KERNEL='
+FOR_EACH_KERNEL="only='${KVM_VPMU_MODULES:-}'"'
 	for_each_kernel() {
 		pids=
 		for v in $(ls /lib/modules); do
+			case $v in
+			"$only"*) ;;
+			*) continue ;;
+			esac
 			"$1" "$v" &
 			pids="$pids $!"
 		done
@@ -683,12 +753,19 @@ entry() {
 # Build those of the steps that are missing. Must be called plainly, never in a condition: there bash
 # would ignore set -e in the steps.
 ensure() {
-	local step missing=() done=0 held
+	local step kernel missing=() done=0 held
 	for step in "$@"; do
 		entry "$step" >/dev/null
 		printf -v "ENTRY_$step" '%s' "$(entry "$step")"
 		[ -e "$(entry "$step")" ] || missing+=("$step")
 	done
+	# Built in another root: before this one's lock is taken
+	if [[ " ${missing[*]} " = *" root "* ]]; then
+		for kernel in $KERNELS $MORE_KERNELS; do
+			[ "${kernel#*:}" != built ] ||
+				KVM_VPMU_KERNELS='' BUILD_KERNEL=${kernel%%:*} "$BED/build" root kernel || exit
+		done
+	fi
 	for step in "${missing[@]}"; do
 		done=$((done + 1))
 		exec 8>"$CACHE/tmp/$step.lock"
