@@ -8,6 +8,7 @@
 # make check-full  the same, and all of them on each host kernel
 # make bench       measure it beside KVM's own vPMUs
 # make bench-quick only its own VM exits, accesses and PMIs, against what they were
+# make mutants     mistakes in the module that the tests have to notice; takes hours
 # make unit        only those that need no machine, in a second (gcc, libcmocka-dev)
 # make lint        style and static checks
 # make testbed     build the emulated machines ahead of their use
@@ -43,6 +44,9 @@ bench: prepared
 bench-quick: prepared
 	tools/check --full bench-quick $(addsuffix -bench-quick,$(filter-out 6.12,$(shell $(BED)/kernels 2>/dev/null)))
 
+mutants: prepared
+	selftests/mutants
+
 unit:
 	mkdir -p build/unit
 	$(MAKE) -s -C selftests/unit O=$(CURDIR)/build/unit check
@@ -59,6 +63,6 @@ prepared:
 clean-testbed:
 	$(BED)/clean
 
-.PHONY: all clean demo check check-full bench bench-quick unit lint testbed prepared clean-testbed
+.PHONY: all clean demo check check-full bench bench-quick mutants unit lint testbed prepared clean-testbed
 
 include tools/packaging/install.mk
