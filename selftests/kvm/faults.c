@@ -8,7 +8,7 @@
  *	faults [MOST]
  *		the calls of a VM's life, with up to MOST allocations each (60)
  *	faults MODULE [MOST]
- *		loading and unloading MODULE
+ *		the init function of MODULE, and unloading it; wants the module "nth" of selftests/modules
  */
 #define _GNU_SOURCE
 #include <linux/kvm_vpmu.h>
@@ -490,9 +490,11 @@ static void loads(const char *path, unsigned int most)
 	if (file < 0)
 		err(1, "%s", path);
 	for (nth = 1; nth <= most && there; nth++) {
+		char text[16];
 		int result;
 
-		fail_at(nth);
+		sprintf(text, "%u", nth);
+		put("/sys/module/nth/parameters/nth", text);
 		result = load(file);
 		there = has_failed();
 		failed += result < 0;
