@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Faults in a module's init function: once parameter nth is written, the nth allocation from the next
- * do_init_module() on fails.  With fail-nth alone, allocations of the kernel's loader would fail before,
- * and the loader warns of these itself (jump_label_module_notify(), event_define_fields()).
+ * Faults in a module's init function: once parameter nth is written, the nth allocation from the
+ * next do_init_module() on fails.  With fail-nth alone, allocations of the kernel's loader would
+ * fail before, and the loader warns of these itself (jump_label_module_notify(),
+ * event_define_fields()).
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
