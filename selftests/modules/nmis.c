@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Sends NMIs to this CPU where a kernel function begins, as any other CPU could do at any time.
- * At another function, looks whether an MSR has all of the bits that it should have.
+ * At another function, looks whether an MSR has all of the bits that it should have.  Counts the
+ * NMIs that nobody knows, its own ones among them if it doesn't claim these.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -19,6 +20,10 @@ static unsigned int every = 1;
 module_param(every, uint, 0444);
 MODULE_PARM_DESC(every, "one for so many calls (default: 1)");
 
+static bool claim = true;
+module_param(claim, bool, 0444);
+MODULE_PARM_DESC(claim, "know the NMIs that this module sends (default: Y)");
+
 static char *look;
 module_param(look, charp, 0444);
 MODULE_PARM_DESC(look, "the function to look at the MSR from (default: none)");
@@ -34,6 +39,10 @@ MODULE_PARM_DESC(wanted, "bits that it should have");
 static unsigned int came;
 module_param(came, uint, 0444);
 MODULE_PARM_DESC(came, "NMIs of this module so far (read only)");
+
+static unsigned int unknown;
+module_param(unknown, uint, 0444);
+MODULE_PARM_DESC(unknown, "NMIs that nobody knew so far, if it doesn't claim its own (read only)");
 
 static unsigned int looks;
 module_param(looks, uint, 0444);
@@ -66,10 +75,16 @@ static int notrace look_at(struct kprobe *probe, struct pt_regs *regs)
 /* The kernel would complain of an NMI that nobody knows. */
 static int ours(unsigned int type, struct pt_regs *regs)
 {
-	if (!__this_cpu_read(on_its_way))
+	if (!claim || !__this_cpu_read(on_its_way))
 		return NMI_DONE;
 	__this_cpu_write(on_its_way, false);
 	came++;
+	return NMI_HANDLED;
+}
+
+static int nobodys(unsigned int type, struct pt_regs *regs)
+{
+	unknown++;
 	return NMI_HANDLED;
 }
 
@@ -85,6 +100,11 @@ static int __init nmis_init(void)
 	err = register_nmi_handler(NMI_LOCAL, ours, 0, "nmis");
 	if (err)
 		return err;
+	if (!claim) {
+		err = register_nmi_handler(NMI_UNKNOWN, nobodys, 0, "nmis");
+		if (err)
+			goto no_unknown;
+	}
 	if (look) {
 		look_probe.symbol_name = look;
 		err = register_kprobe(&look_probe);
@@ -98,6 +118,9 @@ static int __init nmis_init(void)
 	if (look)
 		unregister_kprobe(&look_probe);
 no_look:
+	if (!claim)
+		unregister_nmi_handler(NMI_UNKNOWN, "nmis");
+no_unknown:
 	unregister_nmi_handler(NMI_LOCAL, "nmis");
 	return err;
 }
@@ -107,6 +130,8 @@ static void __exit nmis_exit(void)
 	unregister_kprobe(&probe);
 	if (look)
 		unregister_kprobe(&look_probe);
+	if (!claim)
+		unregister_nmi_handler(NMI_UNKNOWN, "nmis");
 	unregister_nmi_handler(NMI_LOCAL, "nmis");
 }
 
