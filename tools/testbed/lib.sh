@@ -561,10 +561,10 @@ step_module() {
 		echo "error: $PROJECT/kmod has no module to build (--no-module runs without)"
 		return 1
 	fi
-	mkdir -p "$build" "$out"
+	mkdir -p "$build" "$CACHE/ccache" "$out"
 	module_sources | (cd "$PROJECT" && xargs -0 -r cp --parents -t "$build")
 	# shellcheck disable=SC2016 # expands in the root
-	in_root --rw "$build" /build --rw "$out" /out -- sh -euc "$FOR_EACH_KERNEL"'
+	in_root --rw "$build" /build --rw "$CACHE/ccache" /ccache --rw "$out" /out -- sh -euc "$FOR_EACH_KERNEL"'
 		build() {
 			cp -r /build "/tmp/$1"
 			make -s -C "/usr/src/linux-headers-$1" M="/tmp/$1/kmod" modules
@@ -577,9 +577,10 @@ step_module() {
 }
 
 # A function for scripts in the root: run FUNCTION KERNEL for all kernels at once, or for those only whose
-# version begins with KVM_VPMU_MODULES.
+# version begins with KVM_VPMU_MODULES. What a compiler made before comes from /ccache.
 # shellcheck disable=SC2016 # expands there
 FOR_EACH_KERNEL="only='${KVM_VPMU_MODULES:-}'"'
+	export CCACHE_DIR=/ccache CCACHE_MAXSIZE=1G PATH="/usr/lib/ccache:$PATH"
 	for_each_kernel() {
 		pids=
 		for v in $(ls /lib/modules); do
@@ -607,11 +608,11 @@ key_testmodules() {
 }
 step_testmodules() {
 	local out=$1 build=$1.build
-	mkdir -p "$build" "$out"
+	mkdir -p "$build" "$CACHE/ccache" "$out"
 	module_sources | (cd "$PROJECT" && xargs -0 -r cp --parents -t "$build")
 	cp -r "$PROJECT/selftests/modules" "$build/"
 	# shellcheck disable=SC2016 # expands in the root
-	in_root --rw "$build" /build --rw "$out" /out -- sh -euc "$FOR_EACH_KERNEL"'
+	in_root --rw "$build" /build --rw "$CACHE/ccache" /ccache --rw "$out" /out -- sh -euc "$FOR_EACH_KERNEL"'
 		# variant KERNEL NAME SOURCE [FLAGS]
 		variant() {
 			mkdir -p "/tmp/$1/$2"
