@@ -45,7 +45,7 @@ bench-quick: prepared
 	tools/check --full bench-quick $(addsuffix -bench-quick,$(filter-out 6.12,$(shell $(BED)/kernels 2>/dev/null)))
 
 mutants: prepared
-	selftests/mutants
+	selftests/mutants -j 2
 
 unit:
 	mkdir -p build/unit
