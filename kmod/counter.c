@@ -60,6 +60,8 @@ void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i)
 		vv->stats.pmis++;
 		trace_vpmu_inject(vv, i);
 		kvm_make_request(KVM_REQ_PMI, vv->hot.vcpu);
+		/* The guest's handler is about to access registers. */
+		vv->hot.watch = VPMU_WATCHED_EXITS;
 	}
 }
 

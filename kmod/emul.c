@@ -64,10 +64,8 @@ static __always_inline void tally_entry(struct vpmu_vcpu *vv, int level)
 }
 
 /* vpmu_hot.slow isn't 0: there is more to do. */
-static noinline bool entry_slowly(struct vpmu_vcpu *vv)
+static noinline u32 entry_slowly(struct vpmu_vcpu *vv)
 {
-	bool measuring = false;
-
 	vpmu_flush_pending(vv);
 	if (vv->hot.slow & VPMU_SLOW_MEASURE && vpmu_measure_settled(vv))
 		rearm(vv);
@@ -83,9 +81,9 @@ static noinline bool entry_slowly(struct vpmu_vcpu *vv)
 		tally_entry(vv, vpmu_level(vv));
 	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE)) {
 		vv->assumed[vpmu_level(vv)] += vv->placed > 0;
-		measuring = vpmu_measure_begin(vv);
+		vv->measuring = vpmu_measure_begin(vv);
 	}
-	return measuring || vv->borrowing;
+	return vv->measuring || vv->borrowing || vv->hot.watch;
 }
 
 void vpmu_exit(struct vpmu_vcpu *vv)
@@ -95,12 +93,13 @@ void vpmu_exit(struct vpmu_vcpu *vv)
 		return;
 	}
 	vpmu_measure_end(vv);
+	vv->measuring = false;
 	if (vpmu_measure_settled(vv))
 		rearm(vv);
 }
 
 /* Each VM exit pays for each instruction here. */
-bool notrace __noendbr vpmu_entry(struct vpmu_vcpu *vv)
+u32 notrace __noendbr vpmu_entry(struct vpmu_vcpu *vv)
 {
 	int level;
 
@@ -108,16 +107,17 @@ bool notrace __noendbr vpmu_entry(struct vpmu_vcpu *vv)
 		return entry_slowly(vv);
 	level = vpmu_level(vv);
 	/* Cheaper than to keep the pointer over the call */
-	tally_entry(this_cpu_read(vpmu_hot), level);
-	return false;
+	vv = this_cpu_read(vpmu_hot);
+	tally_entry(vv, level);
+	return vv->hot.watch;
 }
 
-bool notrace __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv)
+u32 notrace __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv)
 {
 	if (unlikely(vv->hot.slow))
 		return entry_slowly(vv);
 	__vpmu_flush_pending(vv);
-	return false;
+	return vv->hot.watch;
 }
 
 void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class)

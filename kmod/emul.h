@@ -11,14 +11,16 @@
  *
  * Called by stubs.S where VM entries count.
  *
- * Return: whether there is something to do behind the VM exit, by vpmu_exit(): counters were
- * borrowed, or the entry is measured.
+ * Return: 0 if there is nothing to do behind the VM exit.  Otherwise counters were borrowed or the
+ * entry is measured, for vpmu_exit(); or fast.c looks at the exit.
  */
-bool __noendbr vpmu_entry(struct vpmu_vcpu *vv);
-void vpmu_exit(struct vpmu_vcpu *vv);
+u32 __noendbr vpmu_entry(struct vpmu_vcpu *vv);
 
 /* The same where VM entries don't count, called if vpmu_hot.slow or .pending isn't 0. */
-bool __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv);
+u32 __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv);
+
+/* Behind the VM exit, if counters were borrowed or the entry is measured */
+void vpmu_exit(struct vpmu_vcpu *vv);
 
 /*
  * KVM has emulated an instruction of the guest, or has found that the instruction was a branch

@@ -54,61 +54,80 @@ static unsigned int clamp_index(unsigned int i)
 	return array_index_nospec(i, VPMU_MAX_COUNTERS);
 }
 
-static int read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
+/* Return: false if there is no such register */
+static bool read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 {
 	struct guest_reg reg = vpmu_guest_decode(&vv->guest, msr);
 
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
 		*data = vv->guest.select[clamp_index(reg.index)];
-		return 0;
+		return true;
 	case GUEST_REG_COUNTER:
 	case GUEST_REG_COUNTER_LOW:
 		*data = read_counter(vv, clamp_index(reg.index));
-		return 0;
+		return true;
 	case GUEST_REG_FIXED_CONTROL:
 		*data = vv->guest.fixed_control;
-		return 0;
+		return true;
 	case GUEST_REG_IN_USE:
 		*data = vpmu_guest_in_use(&vv->guest);
-		return 0;
+		return true;
 	case GUEST_REG_STATUS:
 		*data = read_status(vv);
-		return 0;
+		return true;
 	case GUEST_REG_CONTROL:
 		*data = vv->guest.control;
-		return 0;
+		return true;
 	case GUEST_REG_STATUS_CLEAR:
 	case GUEST_REG_STATUS_SET:
 		*data = 0;
-		return 0;
+		return true;
 	case GUEST_REG_NONE:
 		break;
 	}
-	return 1;
+	return false;
+}
+
+static bool read_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 *data, bool host_initiated)
+{
+	if (!read_register(vv, msr, data))
+		return false;
+	vv->stats.reads++;
+	trace_vpmu_msr(vv, false, host_initiated, msr, *data);
+	return true;
+}
+
+bool vpmu_msr_read_fast(struct vpmu_vcpu *vv, u32 msr, u64 *data)
+{
+	return read_pmu_msr(vv, msr, data, false);
 }
 
 int vpmu_msr_read(struct vpmu_vcpu *vv, struct msr_data *msr)
 {
-	if (read_register(vv, msr->index, &msr->data))
-		return 1;
-	vv->stats.reads++;
-	trace_vpmu_msr(vv, false, msr->host_initiated, msr->index, msr->data);
-	return 0;
+	if (!msr->host_initiated)
+		vpmu_sched_watch(vv);
+	return !read_pmu_msr(vv, msr->index, &msr->data, msr->host_initiated);
 }
 
-int vpmu_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
+bool vpmu_rdpmc_fast(struct vpmu_vcpu *vv, u32 index, u64 *data)
 {
 	int i;
 
 	if (!vpmu_compat_may_rdpmc(vv->hot.vcpu))
-		return 1;
+		return false;
 	i = vv->guest.ops->by_rdpmc(&vv->guest, index);
 	if (i < 0)
-		return 1;
+		return false;
 	vv->stats.rdpmcs++;
 	*data = read_counter(vv, clamp_index(i));
-	return 0;
+	return true;
+}
+
+int vpmu_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
+{
+	vpmu_sched_watch(vv);
+	return !vpmu_rdpmc_fast(vv, index, data);
 }
 
 static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
@@ -168,22 +187,38 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 	local_irq_restore(flags);
 }
 
-int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr)
+/* Does a write raise #GP? */
+static bool write_faults(const struct guest_pmu *guest, struct guest_reg reg, u64 data,
+			 bool host_initiated)
+{
+	if (guest->ops->reserved && (data & guest->ops->reserved(guest, reg)))
+		return true;
+	switch (reg.kind) {
+	case GUEST_REG_NONE:
+		return true;
+	case GUEST_REG_STATUS:
+		return !host_initiated && guest->ops->read_only_faults;
+	case GUEST_REG_IN_USE:
+		return !host_initiated;
+	default:
+		return false;
+	}
+}
+
+static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_initiated)
 {
 	struct guest_pmu *guest = &vv->guest;
-	struct guest_reg reg = vpmu_guest_decode(guest, msr->index);
-	bool host_initiated = msr->host_initiated;
-	u64 data = msr->data;
+	struct guest_reg reg = vpmu_guest_decode(guest, msr);
 
+	if (write_faults(guest, reg, data, host_initiated))
+		return false;
 	vv->stats.writes++;
-	trace_vpmu_msr(vv, true, host_initiated, msr->index, data);
-	if (guest->ops->reserved && (data & guest->ops->reserved(guest, reg)))
-		return 1;
+	trace_vpmu_msr(vv, true, host_initiated, msr, data);
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
 		write_select(vv, clamp_index(reg.index), guest->ops->select_bits(data),
 			     !host_initiated);
-		return 0;
+		break;
 	case GUEST_REG_COUNTER_LOW:
 		/* Userspace restores all bits of a counter by this, too. */
 		if (!host_initiated)
@@ -191,32 +226,42 @@ int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr)
 		fallthrough;
 	case GUEST_REG_COUNTER:
 		write_counter(vv, clamp_index(reg.index), data, !host_initiated);
-		return 0;
+		break;
 	case GUEST_REG_FIXED_CONTROL:
 		write_fixed_control(vv, data, !host_initiated);
-		return 0;
+		break;
 	case GUEST_REG_CONTROL:
 		write_control(vv, data, !host_initiated);
-		return 0;
+		break;
 	case GUEST_REG_STATUS:
-		if (!host_initiated)
-			return guest->ops->read_only_faults;
-		change_status(vv, U64_MAX, data & vpmu_guest_counter_mask(guest));
-		return 0;
-	case GUEST_REG_IN_USE:
-		return !host_initiated;
+		if (host_initiated)
+			change_status(vv, U64_MAX, data & vpmu_guest_counter_mask(guest));
+		break;
 	case GUEST_REG_STATUS_CLEAR:
 		read_status(vv);
 		/* Userspace restores all registers: this one must not undo STATUS. */
 		if (!host_initiated)
 			change_status(vv, data, 0);
-		return 0;
+		break;
 	case GUEST_REG_STATUS_SET:
 		if (!host_initiated)
 			change_status(vv, 0, data & vpmu_guest_counter_mask(guest));
-		return 0;
+		break;
+	case GUEST_REG_IN_USE:
 	case GUEST_REG_NONE:
 		break;
 	}
-	return 1;
+	return true;
+}
+
+bool vpmu_msr_write_fast(struct vpmu_vcpu *vv, u32 msr, u64 data)
+{
+	return write_pmu_msr(vv, msr, data, false);
+}
+
+int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr)
+{
+	if (!msr->host_initiated)
+		vpmu_sched_watch(vv);
+	return !write_pmu_msr(vv, msr->index, msr->data, msr->host_initiated);
 }

@@ -14,4 +14,13 @@ int vpmu_msr_read(struct vpmu_vcpu *vv, struct msr_data *msr);
 int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr);
 int vpmu_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data);
 
+/*
+ * The same by the guest only, for fast.c.
+ *
+ * Return: false if it would be #GP; nothing has happened then.
+ */
+bool vpmu_msr_read_fast(struct vpmu_vcpu *vv, u32 msr, u64 *data);
+bool vpmu_msr_write_fast(struct vpmu_vcpu *vv, u32 msr, u64 data);
+bool vpmu_rdpmc_fast(struct vpmu_vcpu *vv, u32 index, u64 *data);
+
 #endif

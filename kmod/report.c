@@ -230,6 +230,7 @@ static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 	out->reads = vv->stats.reads;
 	out->writes = vv->stats.writes;
 	out->rdpmcs = vv->stats.rdpmcs;
+	out->fast = vv->stats.fast;
 	out->evicted = vv->stats.evicted;
 	out->borrowed = vv->stats.borrowed;
 	out->gaps = vv->stats.gaps;

@@ -35,7 +35,8 @@ void vpmu_sched_update_hot(struct vpmu_vcpu *vv)
 {
 	struct vpmu_vcpu *hot = NULL;
 
-	if (vv->placed || vv->borrowing || (vv->hot.slow & VPMU_SLOW_MEASURE && vv->guest.set))
+	if (vv->placed || vv->borrowing || vv->hot.watch ||
+	    (vv->hot.slow & VPMU_SLOW_MEASURE && vv->guest.set))
 		hot = vv;
 
 	if (vv->borrowing)
@@ -44,6 +45,26 @@ void vpmu_sched_update_hot(struct vpmu_vcpu *vv)
 		vv->hot.slow &= ~VPMU_SLOW_BORROWS;
 	vv->hot.msr_list_valid = false;
 	this_cpu_write(vpmu_hot, hot);
+}
+
+void vpmu_sched_watch(struct vpmu_vcpu *vv)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (vv->loaded) {
+		vv->hot.watch = VPMU_WATCHED_EXITS;
+		if (this_cpu_read(vpmu_hot) != vv)
+			vpmu_sched_update_hot(vv);
+	}
+	local_irq_restore(flags);
+}
+
+void vpmu_sched_unwatch(struct vpmu_vcpu *vv)
+{
+	lockdep_assert_irqs_disabled();
+	vv->hot.watch = 0;
+	vpmu_sched_update_hot(vv);
 }
 
 /* Put counter @i on physical counter @slot, which is free, and start it. */
@@ -318,7 +339,7 @@ void vpmu_sched_load(struct vpmu_vcpu *vv)
 	vv->freeze = READ_ONCE(vv->vm->freeze);
 	vv->denied = denied;
 	this_cpu_write(vpmu_cpu.vv, vv);
-	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE))
+	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE || vv->hot.watch))
 		vpmu_sched_update_hot(vv);
 	start_all(vv);
 	local_irq_restore(flags);

@@ -33,6 +33,15 @@ void vpmu_sched_apply_settings(struct vpmu_vcpu *vv);
 /* After a counter was started or stopped: does the vCPU have running counters now (vpmu_hot)? */
 void vpmu_sched_update_hot(struct vpmu_vcpu *vv);
 
+/*
+ * The guest has accessed PMU registers: look at the coming VM exits (fast.c), as more accesses are
+ * likely.
+ */
+void vpmu_sched_watch(struct vpmu_vcpu *vv);
+
+/* No more.  Interrupts are off, and the vCPU is loaded on this CPU. */
+void vpmu_sched_unwatch(struct vpmu_vcpu *vv);
+
 /* Bring all counters and their times up to date. */
 void vpmu_sched_update_all(struct vpmu_vcpu *vv);
 

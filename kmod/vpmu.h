@@ -8,6 +8,7 @@
  *	report.c	the device: ioctls that report
  *	attach.c	the VMs whose PMU is emulated by this module
  *	vcpu.c		an object for each vCPU of these
+ *	fast.c		accesses by the guest, completed behind the VM exit
  *	msr.c		accesses to PMU registers, by the guest and by userspace
  *	pmi.c		the NMI handler, and the guest's interrupt
  *	emul.c		VM entries, and instructions that KVM emulates
@@ -119,6 +120,7 @@ struct vpmu_counter {
  *	counter falls behind the guest's
  * @msr_list_valid: Intel: KVM's VMCS has the counters that count in guest mode, as host perf
  *	reported them, and nothing has changed since
+ * @watch: how many more VM exits fast.c looks at; the guest has accessed PMU registers lately
  */
 struct vpmu_hot {
 	struct kvm_vcpu *vcpu;
@@ -127,7 +129,11 @@ struct vpmu_hot {
 	u64 emulated;
 	s64 margin;
 	u32 msr_list_valid;
+	u32 watch;
 };
+
+/* Behind an access by the guest: a guest's perf makes several in a row. */
+#define VPMU_WATCHED_EXITS	4
 
 /**
  * struct vpmu_leaf - leaf 0AH of a vCPU's CPUID as userspace has set it
@@ -161,6 +167,7 @@ struct vpmu_leaf {
  * @placed: how many counters are on physical ones
  * @placed_in_host: how many of these count in host mode, too
  * @borrowing: how many counters borrow one for each stay in guest mode
+ * @measuring: this VM entry is being measured (measure.c)
  * @nr_cpl_filtered: how many counters run that are cpl_filtered
  * @assumed: entries in @tally while VPMU_SLOW_MEASURE was set, by privilege level
  * @armed_level: the privilege level that the coming VM entry was assumed to have when counters were
@@ -185,6 +192,7 @@ struct vpmu_vcpu {
 	unsigned int placed;
 	unsigned int placed_in_host;
 	unsigned int borrowing;
+	bool measuring;
 	unsigned int nr_cpl_filtered;
 	u32 assumed[VPMU_NR_LEVELS];
 	int armed_level;
@@ -195,6 +203,7 @@ struct vpmu_vcpu {
 		u64 reads;
 		u64 writes;
 		u64 rdpmcs;
+		u64 fast;
 		u64 evicted;
 		u64 borrowed;
 		u64 gaps;
@@ -242,7 +251,7 @@ struct vpmu_cpu {
 
 /* Defined in counter.c */
 DECLARE_PER_CPU(struct vpmu_cpu, vpmu_cpu);
-/* The loaded vCPU if it has running counters, or VPMU_SLOW_MEASURE */
+/* The loaded vCPU if it has running counters, VPMU_SLOW_MEASURE, or VM exits to look at */
 DECLARE_PER_CPU(struct vpmu_vcpu *, vpmu_hot);
 extern const struct hw_ops *vpmu_hw;
 

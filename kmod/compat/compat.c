@@ -4,6 +4,7 @@
 
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/uaccess.h>
 #include <linux/utsname.h>
 #include <asm/svm.h>
 #include <asm/vmx.h>
@@ -23,6 +24,9 @@ DEFINE_STATIC_CALL_NULL(vpmu_deliver_pmi, vpmu_compat_proto_init);
 DEFINE_STATIC_CALL_NULL(vpmu_file_is_vm, vpmu_compat_proto_file_is_kvm);
 
 static struct module *vendor_module;
+
+/* AMD: does KVM use the next instruction's address that the CPU stores (kvm_amd's parameter nrips)? */
+static bool has_next_rip;
 
 unsigned long vpmu_compat_resolve(const char *symbol)
 {
@@ -104,6 +108,13 @@ static bool kvm_has_pmu(void)
 	return !on || *on;
 }
 
+static bool kvm_has_next_rip(void)
+{
+	const int *on = (const int *)vpmu_compat_lookup("kvm_amd:nrips");
+
+	return on && *on;
+}
+
 /* KVM's mediated vPMU, from 7.0 on, takes all physical counters. */
 static bool mediated_pmu_enabled(void)
 {
@@ -181,6 +192,117 @@ bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu)
 	return reason == SVM_EXIT_INTR;
 }
 
+/*
+ * AMD: struct vcpu_svm begins with struct kvm_vcpu, and the VMCB's address follows.  That structure
+ * is KVM's own, so the first VMCB found this way is compared with what KVM says of it.
+ */
+static struct vmcb *vmcb_of(const struct kvm_vcpu *vcpu)
+{
+#ifdef COMPAT_TEST_SHIFT
+	return *(struct vmcb *const *)((const char *)(vcpu + 1) + 64);
+#else
+	return *(struct vmcb *const *)(vcpu + 1);
+#endif
+}
+
+static enum { VMCB_UNKNOWN, VMCB_FOUND, VMCB_NOT_FOUND } vmcb_state;
+
+static noinline bool find_vmcb(struct kvm_vcpu *vcpu)
+{
+	u32 reason, intr_info, error_code, found_reason;
+	u64 info1, info2, found_info1;
+	const struct vmcb *vmcb;
+
+	if (vmcb_state == VMCB_UNKNOWN) {
+		static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+		vmcb = vmcb_of(vcpu);
+		if (get_kernel_nofault(found_reason, (u32 *)&vmcb->control.exit_code) ||
+		    get_kernel_nofault(found_info1, (u64 *)&vmcb->control.exit_info_1) ||
+		    found_reason != reason || found_info1 != info1) {
+			vmcb_state = VMCB_NOT_FOUND;
+			pr_info("struct vcpu_svm isn't laid out as expected: accesses to counters take KVM's slow way\n");
+		} else if (reason) {
+			/* 0 is found everywhere. */
+			vmcb_state = VMCB_FOUND;
+		}
+	}
+	return vmcb_state == VMCB_FOUND;
+}
+
+static enum compat_access amd_access(struct kvm_vcpu *vcpu)
+{
+	const struct vmcb_control_area *control;
+
+	if (unlikely(vmcb_state != VMCB_FOUND) && !find_vmcb(vcpu))
+		return COMPAT_NO_ACCESS;
+	control = &vmcb_of(vcpu)->control;
+	/* Otherwise KVM decodes the instruction, from the guest's memory. */
+	if (!has_next_rip || !control->next_rip)
+		return COMPAT_NO_ACCESS;
+	switch (control->exit_code) {
+	case SVM_EXIT_RDPMC:
+		return COMPAT_RDPMC;
+	case SVM_EXIT_MSR:
+		return control->exit_info_1 ? COMPAT_WRMSR : COMPAT_RDMSR;
+	default:
+		return COMPAT_NO_ACCESS;
+	}
+}
+
+static enum compat_access intel_access(struct kvm_vcpu *vcpu)
+{
+	u32 reason, intr_info, error_code;
+	u64 info1, info2;
+
+	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	switch (reason) {
+	case EXIT_REASON_RDPMC:
+		return COMPAT_RDPMC;
+	case EXIT_REASON_MSR_READ:
+		return COMPAT_RDMSR;
+	case EXIT_REASON_MSR_WRITE:
+		return COMPAT_WRMSR;
+	default:
+		return COMPAT_NO_ACCESS;
+	}
+}
+
+/*
+ * Left to KVM: what a nested guest does, which may be its hypervisor's; what a debugger steps
+ * through, as KVM then exits to userspace behind the instruction; MSRs that userspace has filtered.
+ */
+enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu)
+{
+	enum compat_access access = vpmu_compat_on_intel() ? intel_access(vcpu) : amd_access(vcpu);
+
+	if (access == COMPAT_NO_ACCESS)
+		return access;
+	if ((vcpu->arch.hflags & HF_GUEST_MASK) || vcpu->guest_debug ||
+	    vpmu_compat_state_encrypted(vcpu))
+		return COMPAT_NO_ACCESS;
+	if (access != COMPAT_RDPMC && rcu_access_pointer(vcpu->kvm->arch.msr_filter))
+		return COMPAT_NO_ACCESS;
+	return access;
+}
+
+DEFINE_STATIC_CALL_NULL(vpmu_skip_instruction, vpmu_compat_proto_skip);
+
+/* 0, for userspace to go on, is returned only to a debugger. */
+void vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu)
+{
+	static_call(vpmu_skip_instruction)(vcpu);
+}
+
+static int find_skip_instruction(void)
+{
+	unsigned long address = vpmu_compat_require("kvm_skip_emulated_instruction");
+
+	if (!address)
+		return -ENOENT;
+	static_call_update(vpmu_skip_instruction, (void *)address);
+	return 0;
+}
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 /* is_nmi() of arch/x86/kvm/vmx/vmcs.h */
 bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
@@ -231,7 +353,7 @@ int vpmu_compat_init(void)
 	deliver = vpmu_compat_require("kvm_pmu_deliver_pmi");
 	if (!deliver)
 		return -ENOENT;
-	if (find_process_nmi() || find_exit_info())
+	if (find_process_nmi() || find_exit_info() || find_skip_instruction())
 		return -ENOENT;
 	static_call_update(vpmu_deliver_pmi, (void *)deliver);
 	static_call_update(vpmu_compat_get_cpl, (void *)cpl);
@@ -239,6 +361,7 @@ int vpmu_compat_init(void)
 	static_call_update(vpmu_module_address, (void *)address);
 	static_call_update(vpmu_lookup_name, (void *)lookup);
 
+	has_next_rip = kvm_has_next_rip();
 	if (!kvm_has_pmu()) {
 		pr_err("KVM's own vPMU is off (kvm.enable_pmu=0, or a CPU that KVM has none for): guests could have no PMU\n");
 		return -ENODEV;

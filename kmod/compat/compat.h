@@ -100,6 +100,21 @@ static inline bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 /* AMD: did an interrupt of the host's end the vCPU's last stay in guest mode? */
 bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu);
 
+/* An instruction that accesses a register of the PMU or another one */
+enum compat_access { COMPAT_NO_ACCESS, COMPAT_RDPMC, COMPAT_RDMSR, COMPAT_WRMSR };
+
+/**
+ * vpmu_compat_access() - can this instruction be completed right behind the VM exit?
+ * @vcpu: the vCPU that has just exited; interrupts are off
+ *
+ * Return: the access that made the guest exit, if KVM would only execute it and go on behind the
+ * instruction, and no memory is needed to find that place; else COMPAT_NO_ACCESS.
+ */
+enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu);
+
+/* Go on behind that instruction: kvm_skip_emulated_instruction(). */
+void vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu);
+
 /*
  * Is the vCPU's state encrypted (SEV-ES and its successors, TDX)?  Then the host can't read its
  * privilege level.  Before has_protected_state, only the FPU's state showed that
@@ -186,6 +201,7 @@ int vpmu_compat_proto_cpuid(struct kvm_vcpu *vcpu, void *cpuid, void __user *ent
 fastpath_t vpmu_compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 struct x86_emulate_ctxt;
 int vpmu_compat_proto_emulate(struct x86_emulate_ctxt *ctxt);
+int vpmu_compat_proto_skip(struct kvm_vcpu *vcpu);
 void vpmu_compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
 int vpmu_compat_proto_get_cpl(struct kvm_vcpu *vcpu);
 struct module *vpmu_compat_proto_module_address(unsigned long address);

@@ -12,6 +12,7 @@
 #define HOT_EMULATED	16
 #define HOT_MARGIN	24
 #define HOT_MSR_LIST_VALID	32
+#define HOT_WATCH	36
 #define GUEST_SET	40
 
 /* Bits of vpmu_hot.pending: BIT(enum vpmu_class) */

@@ -31,7 +31,8 @@ SYM_FUNC_START(\name)
 /*
  * svm_vcpu_run(vcpu, flags) or vmx_vcpu_run(vcpu, flags): about to enter the guest, interrupts are
  * off.  Where VM entries count (\counted), each has to be tallied; elsewhere there is only
- * something to do if HOT_SLOW or HOT_PENDING isn't 0.
+ * something to do if HOT_SLOW or HOT_PENDING isn't 0.  What comes behind the VM exit, if anything,
+ * is in vpmu_vcpu_run().
  */
 .macro RUN entry:req counted:req
 	movq	%gs:vpmu_hot(%rip), %rax
@@ -39,7 +40,7 @@ SYM_FUNC_START(\name)
 	jz	.Lenter_\@
 .if \counted == 0
 	cmpq	$0, HOT_SLOW(%rax)
-	je	.Lenter_\@
+	je	.Lquiet_\@
 .endif
 	pushq	%rdi
 	pushq	%rsi
@@ -47,11 +48,16 @@ SYM_FUNC_START(\name)
 	call	\entry
 	popq	%rsi
 	popq	%rdi
-	testb	%al, %al
-	jnz	.Lborrowing_\@
+	testl	%eax, %eax
+	jnz	.Lwrap_\@
 .Lenter_\@:
 	RET
-.Lborrowing_\@:
+.if \counted == 0
+.Lquiet_\@:
+	cmpl	$0, HOT_WATCH(%rax)
+	je	.Lenter_\@
+.endif
+.Lwrap_\@:
 	INSTEAD
 	jmp	vpmu_vcpu_run
 .endm

@@ -13,6 +13,7 @@
 #include "../borrow.h"
 #include "../cpuid.h"
 #include "../emul.h"
+#include "../fast.h"
 #include "../host_perf.h"
 #include "../pmi.h"
 #include "../sched.h"
@@ -37,6 +38,7 @@ static_assert(HOT_PENDING == HOT_SLOW + 4);	/* stubs.S looks at both at once */
 static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
 static_assert(offsetof(struct vpmu_vcpu, hot.margin) == HOT_MARGIN);
 static_assert(offsetof(struct vpmu_vcpu, hot.msr_list_valid) == HOT_MSR_LIST_VALID);
+static_assert(offsetof(struct vpmu_vcpu, hot.watch) == HOT_WATCH);
 static_assert(offsetof(struct vpmu_vcpu, guest.set) == GUEST_SET);
 static_assert(GUEST_NONE == 0);			/* stubs.S compares with that */
 static_assert(offsetof(struct vpmu_cpu, vv) == 0);
@@ -188,9 +190,11 @@ ORIGINAL(vcpu_run, vpmu_compat_proto_run);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 {
 	fastpath_t result = static_call(original_vcpu_run)(vcpu, flags);
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
-	vpmu_exit(this_cpu_read(vpmu_cpu.vv));
-	return result;
+	if (unlikely(vv->borrowing || vv->measuring))
+		vpmu_exit(vv);
+	return vv->hot.watch ? vpmu_fast_exit(vv, result) : result;
 }
 
 /*

@@ -17,6 +17,7 @@
 #define VMCB		0xd000
 #define L2_CODE		0x5000
 #define L2_STACK	0x7000
+#define ACCESS_CODE	0x1800
 #define L2_RIP		(VMCB + 0x578)
 
 #define MSR_VM_HSAVE_PA	0xc0010117
@@ -97,6 +98,34 @@ asm(".globl intel_l1_start, intel_l1_exit, intel_l1_end, intel_l2_start, intel_l
     "	vmcall\n"
     "intel_l2_end:\n");
 
+/*
+ * A hypervisor that accesses a counter right before its guest does, which it wants to know of; and how
+ * Intel's enters the guest.
+ */
+extern const char l1_access_start[], l1_launch[], l1_resume[], l1_access_end[], l2_access_start[], l2_access_end[];
+asm(".globl l1_access_start, l1_launch, l1_resume, l1_access_end, l2_access_start, l2_access_end\n"
+    "l1_access_start:\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	mov $0xd000, %eax\n"
+    "	vmrun %rax\n"
+    "	out %al, $0x10\n"
+    "l1_launch:\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	vmlaunch\n"
+    "l1_resume:\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	vmresume\n"
+    "l1_access_end:\n"
+    "l2_access_start:\n"
+    "	rdpmc\n"
+    "l2_access_end:\n");
+
+/* Does the hypervisor intercept RDPMC? */
+static bool intercepts_rdpmc;
+
 /* VMRUN is one of them; so is VMRESUME. */
 #define L1_INSTRUCTIONS	(on_intel() ? 10 : 7)
 /* Behind the guest, up to its OUT */
@@ -119,7 +148,7 @@ static void put_segment(const struct vm *vm, unsigned int offset, uint32_t selec
 static void make_l2(const struct vm *vm, const struct kvm_sregs *sregs, unsigned int cpl)
 {
 	memset(vm->memory + VMCB, 0, 4096);
-	put(vm, VMCB + 0x00c, 1 << 1, 4);	/* intercepts NMI */
+	put(vm, VMCB + 0x00c, 1 << 1 | intercepts_rdpmc << 15, 4);	/* intercepts NMI */
 	put(vm, VMCB + 0x010, 3, 4);		/* VMRUN, VMMCALL */
 	put(vm, VMCB + 0x058, 1, 4);		/* ASID */
 	put_segment(vm, 0x00, 0x10 | cpl, 0xc93 | cpl << 5);
@@ -150,7 +179,7 @@ static void make_intel_l2(struct vm *vm, const struct kvm_sregs *sregs, unsigned
 		 * Controls: what has to be 1 (SDM vol. 3, appendix "VMX Capability Reporting Facility"),
 		 * and exits for NMIs, a 64-bit host, a 64-bit guest
 		 */
-		{ 0x4000, 0x16 | 1 << 3 }, { 0x4002, 0x0401e172 & ~(3 << 15) },
+		{ 0x4000, 0x16 | 1 << 3 }, { 0x4002, (0x0401e172 & ~(3 << 15)) | intercepts_rdpmc << 11 },
 		{ 0x400c, 0x36dff | 1 << 9 }, { 0x4012, 0x11ff | 1 << 9 },
 		/* Guest: selectors, limits, access rights of ES, CS, SS, DS, then FS, GS, LDTR, TR */
 		{ 0x800, 0x10 | cpl }, { 0x802, 0x08 | cpl }, { 0x804, 0x10 | cpl },
@@ -329,6 +358,44 @@ static void overflows(unsigned int cpl, uint64_t levels, const char *name)
 	free_vm(&vm);
 }
 
+#define EXIT_RDPMC	(on_intel() ? 15 : 0x6f)
+
+/*
+ * What KVM completes right behind a VM exit for a guest isn't what the hypervisor has to know of a nested
+ * one.
+ */
+static void intercepted_access(void)
+{
+	struct kvm_regs regs;
+	struct pmu pmu;
+	struct vm vm;
+
+	intercepts_rdpmc = true;
+	vm = make_l1(&pmu, 0);
+	intercepts_rdpmc = false;
+	memcpy(vm.memory + L2_CODE, l2_access_start, l2_access_end - l2_access_start);
+	memcpy(vm.memory + ACCESS_CODE, l1_access_start, l1_access_end - l1_access_start);
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+	/* Several times: at first there are exits for page faults between the two accesses. */
+	for (unsigned int round = 0; round < 3; round++) {
+		const char *from = !on_intel() ? l1_access_start : round ? l1_resume : l1_launch;
+
+		/* Behind an OUT, or at the start */
+		vm.run->immediate_exit = 1;
+		if (!ioctl(vm.vcpu, KVM_RUN, NULL) || errno != EINTR)
+			errx(1, "KVM_RUN with immediate_exit");
+		vm.run->immediate_exit = 0;
+		IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
+		regs.rip = ACCESS_CODE + (from - l1_access_start);
+		IOCTL(vm.vcpu, KVM_SET_REGS, &regs);
+		run_until(&vm, KVM_EXIT_IO);
+		is(*word_at(&vm, EXIT_CODE), EXIT_RDPMC, "the hypervisor intercepts RDPMC, %u: exit", round);
+		is(*word_at(&vm, on_intel() ? EXIT_IP : L2_RIP), L2_CODE,
+		   "the hypervisor intercepts RDPMC, %u: RIP", round);
+	}
+	free_vm(&vm);
+}
+
 /* SVM, or VMX */
 static bool has_nested(const struct vm *vm)
 {
@@ -364,5 +431,6 @@ int main(void)
 		overflows(cpl, OS | USR, "both levels");
 		overflows(cpl, cpl ? USR : OS, "its level only");
 	}
+	intercepted_access();
 	return finish();
 }

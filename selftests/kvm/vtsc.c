@@ -16,6 +16,7 @@
 
 #include <linux/kvm_vpmu.h>
 
+#include "kernel.h"
 #include "tap.h"
 #include "vm.h"
 #include "pin.h"
@@ -136,7 +137,8 @@ static void run(const char *mode, uint32_t tsc)
 	compare(times > 50 && wall > 1.5 * cpu, mode, "the vCPU had to share: seconds", wall,
 		1.5 * cpu);
 	wall = tsc == KVM_VPMU_TSC_VCPU ? cpu : wall;
-	compare(within(guest, wall, 0.001), mode, "TSC, in seconds", guest, wall);
+	/* The tracer's own work is some 10 us of each piece there: of 200, 0.25 % of this time. */
+	compare(within(guest, wall, kernel_is_slow() ? 0.0035 : 0.001), mode, "TSC, in seconds", guest, wall);
 	/* The host's clock is read when the guest has ended. */
 	compare(within(kvmclock(&pv, ticks[1]), host.clock / 1e9, 0.01), mode,
 		"kvmclock, in seconds", kvmclock(&pv, ticks[1]), host.clock / 1e9);

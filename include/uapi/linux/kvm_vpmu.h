@@ -35,7 +35,7 @@
  * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
  * addition; nothing is removed.
  */
-#define KVM_VPMU_ABI		4
+#define KVM_VPMU_ABI		5
 
 /*
  * Additions of later versions:
@@ -45,6 +45,7 @@
  *     open the device); struct kvm_vpmu_vcpu.fd; KVM_VPMU_ATTACH; a reserved
  *     field that isn't 0 is refused by KVM_VPMU_GET_VCPU, and by KVM_VPMU_GET_VM
  *     also in struct kvm_vpmu_vm_of_fd.vm
+ *  5: struct kvm_vpmu_vcpu.fast
  */
 
 /* Freeze mode: when the guest's counters don't count */
@@ -218,6 +219,8 @@ struct kvm_vpmu_counter {
  * @fd: in: file descriptor of the VM (from KVM_CREATE_VM) if @vm is 0; 0 if @vm
  *	names it (with 4)
  * @reserved: 0
+ * @fast: how many of @reads, @writes and @rdpmcs were completed right behind
+ *	their VM exit (with 5)
  * @reserved2: 0
  * @counter: the counters
  */
@@ -242,7 +245,8 @@ struct kvm_vpmu_vcpu {
 	__u64 descheduled_tsc;
 	__s32 fd;
 	__u32 reserved;
-	__u64 reserved2[3];
+	__u64 fast;
+	__u64 reserved2[2];
 	struct kvm_vpmu_counter counter[KVM_VPMU_COUNTERS];
 };
 

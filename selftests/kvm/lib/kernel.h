@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The host's kernel, for what nothing but its version shows. */
+/* The host's kernel, for what nothing but its version or its debugfs shows. */
 #ifndef SELFTESTS_KERNEL_H
 #define SELFTESTS_KERNEL_H
 
@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 static inline bool kernel_at_least(unsigned int major, unsigned int minor)
 {
@@ -16,6 +17,12 @@ static inline bool kernel_at_least(unsigned int major, unsigned int minor)
 	if (uname(&name) || sscanf(name.release, "%u.%u", &has_major, &has_minor) != 2)
 		err(1, "the kernel's version");
 	return has_major > major || (has_major == major && has_minor >= minor);
+}
+
+/* Does it look for mistakes (fault injection, KCSAN)?  Each of its functions takes several times as long. */
+static inline bool kernel_is_slow(void)
+{
+	return !access("/sys/kernel/debug/failslab", F_OK) || !access("/sys/kernel/debug/kcsan", F_OK);
 }
 
 #endif

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Accesses to PMU registers that are completed right behind the VM exit (kmod/fast.c): most of a guest's
+ * are, they are exact, and those that KVM has more to do for aren't among them.  TAP.
+ */
+#define _GNU_SOURCE
+#include <linux/kvm_vpmu.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+
+#include "tap.h"
+#include "sampler.h"
+#include "pin.h"
+
+/* MSRs, for the guests */
+#define RUNNING		TABLE		/* of counter 0 */
+#define STOPPED		(TABLE + 4)	/* of the last one, which doesn't count */
+
+/*
+ * ESI times: RDPMC and RDMSR of a running counter, whose difference is known, and WRMSR and RDMSR of another
+ * one.  RESULT: how many of them were wrong.
+ */
+#define ROUND_INSTRUCTIONS	17
+#define ROUND_ACCESSES		4
+extern const char accesses_start[], accesses_end[];
+asm(".code16\n"
+    ".globl accesses_start, accesses_end\n"
+    "accesses_start:\n"
+    "	xor %ebp, %ebp\n"
+    "1:	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	mov %eax, %ebx\n"
+    "	mov 0x2100, %ecx\n"
+    "	rdmsr\n"
+    "	sub %ebx, %eax\n"
+    "	cmp $3, %eax\n"
+    "	je 2f\n"
+    "	inc %ebp\n"
+    "2:	mov 0x2104, %ecx\n"
+    "	mov %esi, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	rdmsr\n"
+    "	cmp %esi, %eax\n"
+    "	je 3f\n"
+    "	inc %ebp\n"
+    "3:	dec %esi\n"
+    "	jnz 1b\n"
+    "	mov %ebp, 0x2000\n"
+    "	out %al, $0x10\n"
+    "accesses_end:\n"
+    ".code64\n");
+
+/* RDPMC, and behind it the instruction at "once" with ECX, EDX and EAX from EBX, EDI and ESI */
+extern const char once_start[], once_rdpmc[], once_rdmsr[], once_wrmsr[], once_end[];
+asm(".code16\n"
+    ".globl once_start, once_rdpmc, once_rdmsr, once_wrmsr, once_end\n"
+    "once_start:\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	mov %ebx, %ecx\n"
+    "	mov %edi, %edx\n"
+    "	mov %esi, %eax\n"
+    "	jmp *%bp\n"
+    "once_rdpmc:\n"
+    "	rdpmc\n"
+    "	out %al, $0x10\n"
+    "once_rdmsr:\n"
+    "	rdmsr\n"
+    "	out %al, $0x10\n"
+    "once_wrmsr:\n"
+    "	wrmsr\n"
+    "	out %al, $0x10\n"
+    "once_end:\n"
+    ".code64\n");
+
+/* For ever, or ESI times */
+extern const char ever_start[], ever_end[], times_start[], times_rdpmc[], times_end[];
+asm(".code16\n"
+    ".globl ever_start, ever_end, times_start, times_rdpmc, times_end\n"
+    "ever_start:\n"
+    "	xor %ecx, %ecx\n"
+    "1:	rdpmc\n"
+    "	jmp 1b\n"
+    "ever_end:\n"
+    "times_start:\n"
+    "	xor %ecx, %ecx\n"
+    "	inc %ecx\n"
+    "1:	rdpmc\n"
+    "times_rdpmc:\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "times_end:\n"
+    ".code64\n");
+
+/* ESI times: the select at TABLE off, and to EBX */
+extern const char toggle_start[], toggle_end[];
+asm(".code16\n"
+    ".globl toggle_start, toggle_end\n"
+    "toggle_start:\n"
+    "	mov 0x2100, %ecx\n"
+    "1:	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov %ebx, %eax\n"
+    "	wrmsr\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "toggle_end:\n"
+    ".code64\n");
+
+static int device;
+
+static struct kvm_vpmu_vcpu figures(const struct vm *vm)
+{
+	struct kvm_vpmu_vcpu v = { .fd = vm->fd };
+
+	IOCTL(device, KVM_VPMU_GET_VCPU, &v);
+	return v;
+}
+
+static void load_accesses(struct vm *vm, struct pmu pmu, unsigned int rounds)
+{
+	load_code(vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = rounds });
+	*word_at(vm, RUNNING) = pmu.counter;
+	*word_at(vm, STOPPED) = counter_msr(pmu, pmu.nr - 1);
+	put_counter(vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+}
+
+#define ROUNDS	1000
+
+/* The first one is for KVM, and any behind some other VM exits. */
+static void check_accesses(struct vm *vm, struct pmu pmu, const char *name)
+{
+	uint64_t before = figures(vm).fast;
+
+	load_accesses(vm, pmu, ROUNDS);
+	run_until(vm, KVM_EXIT_IO);
+	is(*word_at(vm, RESULT), 0, "%s: values that are wrong", name);
+	/* And XOR and MOV; the OUT is still to be completed. */
+	is(counter(vm, pmu, 0), ROUND_INSTRUCTIONS * ROUNDS + 2, "%s: instructions", name);
+	check(figures(vm).fast - before >= ROUND_ACCESSES * ROUNDS * 9 / 10,
+	      "%s: %llu of %u accesses were completed behind the VM exit", name,
+	      figures(vm).fast - before, ROUND_ACCESSES * ROUNDS);
+}
+
+static void plain(void)
+{
+	struct vm vm = make_vm(true);
+	struct kvm_vpmu_vcpu v;
+
+	check_accesses(&vm, pmu_of(&vm), "a guest");
+	v = figures(&vm);
+	check(v.fast <= v.reads + v.writes + v.rdpmcs, "each of them is among all accesses");
+	check(v.rdpmcs == ROUNDS && v.writes >= ROUNDS && v.reads >= 2 * ROUNDS, "all accesses are in the figures");
+	free_vm(&vm);
+}
+
+/* What the host's counters count: their selects, and the control of Intel's fixed ones */
+static unsigned int host_selects(struct pmu pmu, uint64_t *selects)
+{
+	int fd = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
+	unsigned int nr = 0;
+
+	if (fd < 0)
+		err(1, "/dev/cpu/0/msr");
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		if (pread(fd, &selects[nr++], 8, pmu.select + i * pmu.stride) != 8)
+			err(1, "a host's event select");
+	if (on_intel() && pread(fd, &selects[nr++], 8, INTEL_FIXED_CONTROL) != 8)
+		err(1, "the host's fixed-counter control");
+	close(fd);
+	return nr;
+}
+
+/* Host events on all counters: the guest's borrows one, and isn't on it when an access is completed. */
+static void borrowed(void)
+{
+	struct kvm_regs toggle = { .rsi = ROUNDS };
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
+	};
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	int events[MOST_COUNTERS];
+	uint64_t before[MOST_COUNTERS], behind[MOST_COUNTERS];
+	unsigned int nr;
+
+	for (unsigned int i = 0; i < MOST_COUNTERS; i++) {
+		/* One on Intel's fixed counter, too */
+		attr.config = i ? PERF_COUNT_HW_BRANCH_INSTRUCTIONS : PERF_COUNT_HW_INSTRUCTIONS;
+		events[i] = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+	}
+	nr = host_selects(pmu, before);
+	check_accesses(&vm, pmu, "a counter that borrows");
+	check(figures(&vm).borrowed, "it did");
+	toggle.rbx = event_here(INSTRUCTIONS | OS | EN);
+	load_code(&vm, toggle_start, toggle_end, toggle);
+	*word_at(&vm, TABLE) = pmu.select;
+	run_until(&vm, KVM_EXIT_IO);
+	host_selects(pmu, behind);
+	check(!memcmp(before, behind, nr * sizeof(*before)), "host events: as before");
+	for (unsigned int i = 0; i < MOST_COUNTERS; i++)
+		close(events[i]);
+	free_vm(&vm);
+}
+
+/* A debugger sees each instruction. */
+static void stepped(void)
+{
+	struct kvm_guest_debug debug = { .control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP };
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	unsigned int steps = 0;
+
+	load_accesses(&vm, pmu, 5);
+	IOCTL(vm.vcpu, KVM_SET_GUEST_DEBUG, &debug);
+	while (!ioctl(vm.vcpu, KVM_RUN, NULL) && vm.run->exit_reason == KVM_EXIT_DEBUG && steps < 1000)
+		steps++;
+	is(vm.run->exit_reason, KVM_EXIT_IO, "a debugger: the guest's end");
+	is(steps, ROUND_INSTRUCTIONS * 5 + 2, "a debugger: steps");
+	is(figures(&vm).fast, 0, "a debugger: accesses completed behind the VM exit");
+	free_vm(&vm);
+}
+
+/* What a guest does at "once", and how it ends */
+static uint32_t once(struct vm *vm, const char *what, uint32_t ecx, uint64_t value)
+{
+	load_code(vm, once_start, once_end, (struct kvm_regs){
+		.rbx = ecx, .rdi = value >> 32, .rsi = (uint32_t)value, .rbp = CODE + (what - once_start),
+	});
+	if (ioctl(vm->vcpu, KVM_RUN, NULL))
+		err(1, "KVM_RUN");
+	return vm->run->exit_reason;
+}
+
+/* Accesses that the module knows of and that KVM completed */
+static int64_t slow_accesses(const struct vm *vm)
+{
+	struct kvm_vpmu_vcpu v = figures(vm);
+
+	return v.reads + v.writes + v.rdpmcs - v.fast;
+}
+
+static void faults(struct vm *vm, const char *what, uint32_t ecx, uint64_t value, const char *name)
+{
+	int64_t before = slow_accesses(vm);
+
+	is(once(vm, what, ecx, value), KVM_EXIT_HLT, "%s: the guest ends in its handler", name);
+	is(vm->memory[RESULT + 8], 1, "%s: #GP", name);
+	check(slow_accesses(vm) >= before, "%s: isn't completed behind the VM exit", name);
+}
+
+static void general_protection(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+	faults(&vm, once_rdpmc, 31, 0, "RDPMC of no counter");
+	faults(&vm, once_rdmsr, on_intel() ? CORE_SELECT0 : INTEL_SELECT0 + 8, 0, "RDMSR of no register");
+	faults(&vm, once_wrmsr, on_intel() ? CORE_SELECT0 : INTEL_SELECT0 + 8, 0, "WRMSR of no register");
+	if (on_intel()) {
+		faults(&vm, once_wrmsr, INTEL_SELECT0, 1ull << 40, "WRMSR of a reserved bit");
+		faults(&vm, once_wrmsr, INTEL_STATUS, 0, "WRMSR of a register to read");
+	}
+	free_vm(&vm);
+}
+
+/* Userspace lets the guest read no counter. */
+static void deny_reads(struct vm *vm, struct pmu pmu)
+{
+	uint8_t none = 0;
+	struct kvm_msr_filter filter = {
+		.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
+		.ranges[0] = { .flags = KVM_MSR_FILTER_READ, .base = pmu.counter, .nmsrs = 1, .bitmap = &none },
+	};
+
+	IOCTL(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
+}
+
+static void filtered(void)
+{
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_X86_USER_SPACE_MSR,
+		.args[0] = KVM_MSR_EXIT_REASON_FILTER | KVM_MSR_EXIT_REASON_INVAL | KVM_MSR_EXIT_REASON_UNKNOWN,
+	};
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+	deny_reads(&vm, pmu);
+	faults(&vm, once_rdmsr, pmu.counter, 0, "a filter");
+	IOCTL(vm.fd, KVM_ENABLE_CAP, &cap);
+	is(once(&vm, once_rdmsr, pmu.counter, 0), KVM_EXIT_X86_RDMSR, "userspace completes what is filtered");
+	is(vm.run->msr.index, pmu.counter, "the register");
+	vm.run->msr.data = 0x123456789;
+	run_until(&vm, KVM_EXIT_IO);
+	is(once(&vm, once_wrmsr, 0xc0010300, 5), KVM_EXIT_X86_WRMSR, "userspace completes what is unknown");
+	is(vm.run->msr.data, 5, "its value");
+	free_vm(&vm);
+}
+
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+/* The guest makes accesses only, and ends KVM_RUN for a signal all the same. */
+static void interrupted(void)
+{
+	struct itimerval soon = { .it_value.tv_usec = scaled(50000) };
+	struct sigaction action = { .sa_handler = nothing };
+	struct vm vm = make_vm(true);
+
+	load_code(&vm, ever_start, ever_end, (struct kvm_regs){ });
+	put_counter(&vm, pmu_of(&vm), 0, INSTRUCTIONS | OS | EN, 0);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	check(ioctl(vm.vcpu, KVM_RUN, NULL) && errno == EINTR, "a signal ends KVM_RUN");
+	check(figures(&vm).fast, "accesses were completed behind the VM exit");
+	free_vm(&vm);
+}
+
+/* An access is the instruction at which a counter overflows: the interrupt comes right behind it. */
+static void overflows(void)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct pmu pmu = pmu_of(&vm);
+	unsigned int wrong = 0;
+
+	handle_nmis(&vm, 0);
+	for (unsigned int n = 1; n <= 30; n++) {
+		/* The N-th RDPMC is the last of 3 * N instructions. */
+		load_code(&vm, times_start, times_end, (struct kvm_regs){ .rsi = 100 });
+		*word_at(&vm, SAMPLES) = 0;
+		put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(3 * n));
+		run_until(&vm, KVM_EXIT_IO);
+		if (*word_at(&vm, SAMPLES) != 1 ||
+		    *word_at(&vm, LAST_IP) != CODE + (uint32_t)(times_rdpmc - times_start)) {
+			printf("# RDPMC %u: %u interrupts, the last at %#x\n", n, *word_at(&vm, SAMPLES),
+			       *word_at(&vm, LAST_IP));
+			wrong++;
+		}
+		set_apic(&vm, APIC_LVTPC, APIC_NMI);
+	}
+	is(wrong, 0, "overflows at an access: interrupts that aren't where they belong");
+	check(figures(&vm).fast > 30 * 90, "accesses were completed behind the VM exit");
+	free_vm(&vm);
+}
+
+int main(void)
+{
+	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		skip_all("no /dev/kvm-vpmu");
+	pin(0, 0);
+	plain();
+	borrowed();
+	stepped();
+	general_protection();
+	filtered();
+	interrupted();
+	overflows();
+	return finish();
+}
