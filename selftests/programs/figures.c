@@ -47,8 +47,8 @@ static void show_vcpu(const struct kvm_vpmu_vm *vm, const struct kvm_vpmu_vcpu *
 	printf("vcpu %d/%u freeze %u tsc %u registers %u counters %u exits %llu emulated %llu overflows %llu pmis %llu early %llu",
 	       vm->pid, v->vcpu_id, vm->freeze, vm->tsc, v->registers, v->counters,
 	       v->exits, v->emulated, v->overflows, v->pmis, v->early);
-	printf(" reads %llu writes %llu rdpmcs %llu evicted %llu borrowed %llu gaps %llu anomalies %llu descheduled %llu\n",
-	       v->reads, v->writes, v->rdpmcs, v->evicted, v->borrowed, v->gaps,
+	printf(" reads %llu writes %llu rdpmcs %llu fast %llu evicted %llu borrowed %llu gaps %llu anomalies %llu descheduled %llu\n",
+	       v->reads, v->writes, v->rdpmcs, v->fast, v->evicted, v->borrowed, v->gaps,
 	       v->anomalies, v->descheduled_tsc);
 	for (unsigned int i = 0; i < v->counters; i++) {
 		const struct kvm_vpmu_counter *c = &v->counter[i];

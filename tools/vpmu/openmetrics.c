@@ -38,6 +38,8 @@ static const struct family vcpu_families[] = {
 	[FIGURE_READS] = { "vcpu_msr_reads", NULL, "Reads of PMU MSRs by guest and userspace." },
 	[FIGURE_WRITES] = { "vcpu_msr_writes", NULL, "Writes of PMU MSRs by guest and userspace." },
 	[FIGURE_RDPMCS] = { "vcpu_rdpmcs", NULL, "RDPMC instructions of the guest." },
+	[FIGURE_FAST] = { "vcpu_fast_accesses", NULL,
+		"Accesses of the guest to its PMU that were completed right behind their VM exit." },
 	[FIGURE_EVICTED] = { "vcpu_evictions", NULL,
 		"Times that host perf took a guest counter's physical counter." },
 	[FIGURE_BORROWED] = { "vcpu_borrowed", NULL,

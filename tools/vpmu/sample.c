@@ -27,6 +27,7 @@ static const struct {
 	[FIGURE_READS] = FIGURE(reads),
 	[FIGURE_WRITES] = FIGURE(writes),
 	[FIGURE_RDPMCS] = FIGURE(rdpmcs),
+	[FIGURE_FAST] = FIGURE(fast),
 	[FIGURE_EVICTED] = FIGURE(evicted),
 	[FIGURE_BORROWED] = FIGURE(borrowed),
 	[FIGURE_GAPS] = FIGURE(gaps),

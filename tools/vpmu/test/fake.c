@@ -63,6 +63,7 @@ static void fill(struct kvm_vpmu_vcpu *vcpu, __u64 n)
 	vcpu->reads = 50 * n;
 	vcpu->writes = 60;
 	vcpu->rdpmcs = 7;
+	vcpu->fast = 12;
 	vcpu->evicted = 8;
 	vcpu->borrowed = 9;
 	vcpu->gaps = 10;

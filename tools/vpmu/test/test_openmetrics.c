@@ -54,6 +54,8 @@ static unsigned int count(const char *text, const char *part)
 	VCPU_FAMILY("msr_reads", "Reads of PMU MSRs by guest and userspace.", "50")				\
 	VCPU_FAMILY("msr_writes", "Writes of PMU MSRs by guest and userspace.", "60")				\
 	VCPU_FAMILY("rdpmcs", "RDPMC instructions of the guest.", "7")						\
+	VCPU_FAMILY("fast_accesses",										\
+		    "Accesses of the guest to its PMU that were completed right behind their VM exit.", "12")	\
 	VCPU_FAMILY("evictions", "Times that host perf took a guest counter's physical counter.", "8")		\
 	VCPU_FAMILY("borrowed", "VM entries, times counters that host perf lent for them.", "9")		\
 	VCPU_FAMILY("gaps", "VM exits, times counters that should have counted KVM's work and didn't.", "10")	\
@@ -74,7 +76,7 @@ static unsigned int count(const char *text, const char *part)
 
 static const char host[] =
 	FAMILY("module", "info", "The module kvm_vpmu.")
-	"kvm_vpmu_module_info{version=\"0.1 \\\"x\\\\y\",interface=\"4\",hardware=\"fake\"} 1\n"
+	"kvm_vpmu_module_info{version=\"0.1 \\\"x\\\\y\",interface=\"5\",hardware=\"fake\"} 1\n"
 	FAMILY("physical_counters", "gauge", "Physical counters of each CPU.")
 	"kvm_vpmu_physical_counters 6\n"
 	FAMILY("vms", "gauge", "VMs that have a virtual PMU of kvm_vpmu now.")
@@ -148,7 +150,7 @@ static void no_vms(void **state)
 	free(got);
 }
 
-/* 16 samples of each vCPU, one more of the VM, metadata once */
+/* 17 samples of each vCPU, one more of the VM, metadata once */
 static void many(void **state)
 {
 	enum { VMS = 200, VCPUS = 64 };
@@ -165,7 +167,7 @@ static void many(void **state)
 	assert_int_equal(sample_take(&sample, &dev, "/nonexistent", 0), 0);
 	got = text_of(&dev, &sample);
 	assert_int_equal(count(got, "\nkvm_vpmu_vm_info{"), VMS - 1);
-	assert_int_equal(count(got, "\nkvm_vpmu_vcpu_"), (VMS - 1) * VCPUS * 13);
+	assert_int_equal(count(got, "\nkvm_vpmu_vcpu_"), (VMS - 1) * VCPUS * 14);
 	assert_int_equal(count(got, "\nkvm_vpmu_counter_"), (VMS - 1) * VCPUS * 2 * 3);
 	assert_int_equal(count(got, "\n#"), count(host, "# ") + count(none, "# ") - 1);
 	assert_int_equal(count(got, "vm=\"4\""), 0);

@@ -268,7 +268,8 @@ static void stat_text(void **state)
 "vCPU 0  registers amd-v2  6 counters  descheduled 11 ticks\n"
 "  exits     1,000,000   emulated   1,000   overflows     30   pmis          29\n"
 "  early             4   reads         50   writes        60   rdpmcs         7\n"
-"  evicted           8   borrowed       9   gaps          10   anomalies      0\n"
+"  fast             12   evicted        8   borrowed       9   gaps          10\n"
+"  anomalies         0\n"
 "  CTR  EVENT                     INT  STATE                VALUE  ENABLED  RUNNING  NOTE\n"
 "    0  RETIRED_INSTRUCTIONS:u:k  -    on               1,234,567  0.002 s  0.002 s\n"
 "    1  CYCLES_NOT_IN_HALT:u      int  on     281,474,976,710,256  0.002 s  0.001 s  ! ran 50.0%, borrows\n"
@@ -306,6 +307,7 @@ static void stat_json(void **state)
 	json_is(o, "0.vcpu.1.reads", "50");
 	json_is(o, "0.vcpu.1.writes", "60");
 	json_is(o, "0.vcpu.1.rdpmcs", "7");
+	json_is(o, "0.vcpu.1.fast", "12");
 	json_is(o, "0.vcpu.1.evicted", "8");
 	json_is(o, "0.vcpu.1.borrowed", "9");
 	json_is(o, "0.vcpu.1.gaps", "10");
@@ -583,8 +585,8 @@ static void info_text(void **state)
 	assert_string_equal(got,
 			    "PMU                 fake\n"
 			    "physical counters   6\n"
-			    "module              1.2, ABI 4\n"
-			    "tool                " VERSION ", ABI 4\n"
+			    "module              1.2, ABI 5\n"
+			    "tool                " VERSION ", ABI 5\n"
 			    "VMs                 3\n"
 			    "vCPUs               6\n"
 			    "RDMSR               1,234,567\n"
@@ -602,7 +604,7 @@ static void info_text(void **state)
 	/* not privileged, and a module without parameters */
 	fake.error = -EPERM;
 	got = info_of(&dev, &text_context, STATUS_OK);
-	assert_non_null(strstr(got, "module              -, ABI 4\n"));
+	assert_non_null(strstr(got, "module              -, ABI 5\n"));
 	assert_non_null(strstr(got, "VMs                 -\n"));
 	assert_non_null(strstr(got, "RDMSR               -\n"));
 	assert_null(strstr(got, "parameters"));
