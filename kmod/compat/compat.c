@@ -25,7 +25,7 @@ DEFINE_STATIC_CALL_NULL(vpmu_file_is_vm, vpmu_compat_proto_file_is_kvm);
 
 static struct module *vendor_module;
 
-/* AMD: does KVM use the next instruction's address that the CPU stores (kvm_amd's parameter nrips)? */
+/* AMD: does KVM use the next instruction's address, which the CPU stores (kvm_amd.nrips)? */
 static bool has_next_rip;
 
 unsigned long vpmu_compat_resolve(const char *symbol)
