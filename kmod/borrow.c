@@ -132,7 +132,7 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 	enum compat_loss losses[VPMU_MAX_COUNTERS];
 	unsigned long pairs;
 	unsigned int i;
-	int slot;
+	int slot, level;
 
 	lockdep_assert_irqs_disabled();
 	pc->lent_since = rdtsc();
@@ -147,6 +147,7 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 	barrier();
 	vpmu_counter_prepare(pc);
 	pairs = vpmu_compat_host_losses(losses, vpmu_hw->general, vpmu_hw->nr);
+	level = vpmu_counter_prepare_arming(vv);
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
@@ -158,7 +159,7 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 		lend_counter(pc, slot);
 		if (unlikely(pairs))
 			lend_partner(pc, slot, pairs);
-		vpmu_hw->write(slot, vpmu_counter_armed_value(vv, i, false));
+		vpmu_hw->write(slot, vpmu_counter_armed_value(vv, i, level, false));
 		vpmu_hw->start(slot, vv->guest.select[i], false);
 		pc->owner[slot] = i;
 		c->slot = slot;

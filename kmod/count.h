@@ -90,6 +90,8 @@ static inline s64 vpmu_count_surplus(const struct vpmu_count *c,
 {
 	s64 sum = 0;
 
+	if (c->class == VPMU_OTHER)
+		return 0;
 	if (c->filter & VPMU_IN_KERNEL)
 		sum += t->surplus[c->class][VPMU_KERNEL];
 	if (c->filter & VPMU_IN_USER)

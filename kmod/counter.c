@@ -163,7 +163,7 @@ unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, unsigned int i, bool 
 	u64 left = VPMU_COUNTER_MASK - vv->guest.value[i];
 	unsigned int margin = 0;
 
-	if (c->count.class == VPMU_OTHER || !vpmu_guest_interrupts(&vv->guest, i))
+	if (!c->exact)
 		return 0;
 	if (left >= ARM_MARGIN_FROM)
 		margin = ARM_MARGIN;
@@ -176,11 +176,13 @@ unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, unsigned int i, bool 
 void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
 {
 	u64 value;
+	int level;
 
 	lockdep_assert_irqs_disabled();
 	if (vv->counter[i].slot == VPMU_NO_SLOT)
 		return;
-	value = vpmu_counter_armed_value(vv, i, emulating);
+	level = vpmu_counter_prepare_arming(vv);
+	value = vpmu_counter_armed_value(vv, i, level, emulating);
 	vpmu_hw->write(vv->counter[i].slot, value);
 }
 

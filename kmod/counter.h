@@ -153,23 +153,35 @@ void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i);
 unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
 
 /*
+ * Before counters are armed: bring the tally up to date.
+ *
+ * Return: the level that the guest will be entered at, where that matters.
+ */
+static inline int vpmu_counter_prepare_arming(struct vpmu_vcpu *vv)
+{
+	vpmu_flush_pending(vv);
+	return vpmu_hw->entry_counts ? vpmu_level(vv) : VPMU_KERNEL;
+}
+
+/*
  * The physical value that overflows together with the guest's.
+ * @level: of vpmu_counter_prepare_arming()
  * @emulating: KVM is emulating the WRMSR that asks for it, and is about to note that: the coming VM
  * entry makes up for the WRMSR.  Otherwise the entry makes up for nothing.
  */
-static __always_inline u64 vpmu_counter_armed_value(struct vpmu_vcpu *vv, unsigned int i,
+static __always_inline u64 vpmu_counter_armed_value(struct vpmu_vcpu *vv, unsigned int i, int level,
 						    bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
-	int level, bias;
+	int bias;
 
-	vpmu_flush_pending(vv);
+	if (c->count.class == VPMU_OTHER)
+		return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], 0);
 	if (!vpmu_hw->entry_counts) {
 		bias = -(int)vpmu_counter_arm_margin(vv, i, emulating);
 		return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
 	}
 
-	level = vpmu_level(vv);
 	bias = vpmu_counter_next_entry(vv, i, level);
 	if (!emulating) {
 		vv->armed_level = level;

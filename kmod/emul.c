@@ -23,19 +23,22 @@
 /* Arm those counters again that would overflow too late. */
 static void rearm(struct vpmu_vcpu *vv)
 {
-	int level = vpmu_level(vv);
 	s64 margin = S64_MAX;
 	unsigned int i;
+	int level;
 
+	/* Without an interrupt, the overflow is found by reading a register. */
+	if (!vv->nr_exact) {
+		vv->hot.margin = margin;
+		return;
+	}
+	level = vpmu_level(vv);
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 		s64 headroom;
 
 		/* A counter that borrows has been armed just now, or will be at the next entry. */
-		if (c->slot == VPMU_NO_SLOT || c->borrows || c->count.class == VPMU_OTHER)
-			continue;
-		/* Without an interrupt, the overflow is found by reading a register. */
-		if (!vpmu_guest_interrupts(&vv->guest, i))
+		if (c->slot == VPMU_NO_SLOT || c->borrows || !c->exact)
 			continue;
 		headroom = vpmu_count_headroom(&c->count, &vv->tally,
 					       vpmu_counter_next_entry(vv, i, level));

@@ -131,8 +131,8 @@ bool vpmu_measure_begin(struct vpmu_vcpu *vv)
 
 	m->rip = vpmu_compat_rip(vv->hot.vcpu);
 	vpmu_counter_prepare(pc);
-	vpmu_compat_host_counter_taken(vpmu_hw_index(vpmu_hw, m->slot));
 	vpmu_hw->write(m->slot, 0);
+	vpmu_compat_host_counters_taken(BIT(vpmu_hw_index(vpmu_hw, m->slot)));
 	vpmu_hw->start(m->slot, RETIRED_INSTRUCTIONS | ARCH_PERFMON_EVENTSEL_OS |
 		       ARCH_PERFMON_EVENTSEL_USR, false);
 	vpmu_kick();
@@ -163,8 +163,7 @@ void vpmu_measure_end(struct vpmu_vcpu *vv)
 	u64 count;
 
 	lockdep_assert_irqs_disabled();
-	vpmu_hw->halt(m->slot);
-	count = vpmu_hw->read(m->slot);
+	count = vpmu_hw->stop(m->slot);
 	this_cpu_or(vpmu_cpu.dirty, BIT(m->slot));
 
 	raw_spin_lock(&lock);

@@ -169,8 +169,8 @@ static void write_fixed_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 
 static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 {
+	unsigned long on = 0, off = 0, flags;
 	u64 changes = vv->guest.control;
-	unsigned long flags;
 	unsigned int i;
 
 	local_irq_save(flags);
@@ -179,11 +179,14 @@ static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
 	for (i = 0; i < vv->guest.nr; i++) {
 		if (!(changes & vpmu_guest_bit(&vv->guest, i)))
 			continue;
-		if (vpmu_guest_counting(&vv->guest, i))
-			vpmu_sched_start(vv, i, emulating);
+		vpmu_guest_note_counting(&vv->guest, i);
+		if (vv->guest.counting & BIT(i))
+			on |= BIT(i);
 		else
-			vpmu_sched_stop(vv, i);
+			off |= BIT(i);
 	}
+	vpmu_sched_stop_some(vv, off);
+	vpmu_sched_start_some(vv, on, emulating);
 	local_irq_restore(flags);
 }
 

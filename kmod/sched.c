@@ -22,8 +22,7 @@ static __always_inline int find_slot(const struct vpmu_cpu *pc, const struct vpm
 {
 	int slot;
 
-	if (c->last != VPMU_NO_SLOT && vpmu_counter_is_free(pc, c->last) &&
-	    vpmu_counter_fits(c->last, c))
+	if (c->last != VPMU_NO_SLOT && vpmu_counter_is_free(pc, c->last))
 		return c->last;
 	for (slot = vpmu_hw->nr - 1; slot >= 0; slot--)
 		if (vpmu_counter_fits(slot, c) && vpmu_counter_is_free(pc, slot))
@@ -68,32 +67,44 @@ void vpmu_sched_unwatch(struct vpmu_vcpu *vv)
 }
 
 /* Put counter @i on physical counter @slot, which is free, and start it. */
-static __always_inline void sched_in(struct vpmu_vcpu *vv, unsigned int i, int slot, bool emulating)
+static __always_inline void sched_in(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i,
+				     int slot, int level, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
-	vpmu_counter_prepare(this_cpu_ptr(&vpmu_cpu));
-	vpmu_compat_host_counter_taken(vpmu_hw_index(vpmu_hw, slot));
-	vpmu_hw->write(slot, vpmu_counter_armed_value(vv, i, emulating));
-	this_cpu_and(vpmu_cpu.dirty, ~BIT(slot));
+	vpmu_counter_prepare(pc);
+	vpmu_hw->write(slot, vpmu_counter_armed_value(vv, i, level, emulating));
+	pc->dirty &= ~BIT(slot);
+	pc->taken |= BIT(slot);
 	/* The NMI handler needs these before the counter runs, but not before that. */
 	c->slot = slot;
 	c->last = slot;
-	this_cpu_write(vpmu_cpu.owner[slot], i);
+	WRITE_ONCE(pc->owner[slot], i);
 	vv->placed++;
 	vv->placed_in_host += c->in_host;
 	barrier();
 	vpmu_hw->start(slot, vv->guest.select[i], c->in_host);
 }
 
-static __always_inline void sched_out(struct vpmu_vcpu *vv, unsigned int i)
+/* Counters were put on physical ones: tell host perf. */
+static void note_taken(struct vpmu_cpu *pc)
+{
+	if (pc->taken)
+		vpmu_compat_host_counters_taken(vpmu_hw_index_mask(vpmu_hw, pc->taken));
+	pc->taken = 0;
+}
+
+/* The tally is up to date. */
+static __always_inline void sched_out(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
+	int slot = c->slot;
+	u64 hw = vpmu_hw->stop(slot);
 
-	vpmu_hw->halt(c->slot);
-	__vpmu_counter_sync(vv, i);
-	this_cpu_write(vpmu_cpu.owner[c->slot], VPMU_NO_SLOT);
-	this_cpu_or(vpmu_cpu.dirty, BIT(c->slot));
+	/* Whether its NMI has come is certain only now. */
+	vpmu_counter_sync_value(vv, i, hw, vpmu_counter_take_overflowed(c));
+	WRITE_ONCE(pc->owner[slot], VPMU_NO_SLOT);
+	pc->dirty |= BIT(slot);
 	c->slot = VPMU_NO_SLOT;
 	vv->placed--;
 	vv->placed_in_host -= c->in_host;
@@ -116,7 +127,8 @@ static bool lendable(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
 	return false;
 }
 
-static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c);
+static noinline int make_room(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+			      const struct vpmu_counter *for_c);
 
 /*
  * The only physical counter for @for_c, which is pinned, is taken by another guest counter, which
@@ -124,24 +136,25 @@ static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *f
  *
  * Return: the physical counter, or VPMU_NO_SLOT.
  */
-static noinline int make_room_for_pinned(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
+static noinline int make_room_for_pinned(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+					 const struct vpmu_counter *for_c)
 {
-	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	int slot = for_c->index, i = pc->owner[slot], other;
 
 	if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot || vv->counter[i].borrows)
 		return VPMU_NO_SLOT;
-	sched_out(vv, i);
+	vpmu_flush_pending(vv);
+	sched_out(vv, pc, i);
 	/* Nobody's, but not free */
 	pc->owner[slot] = i;
 	other = find_slot(pc, &vv->counter[i]);
 	if (other == VPMU_NO_SLOT)
-		other = make_room(vv, &vv->counter[i]);
+		other = make_room(vv, pc, &vv->counter[i]);
 	if (other == VPMU_NO_SLOT) {
 		vv->counter[i].running += rdtsc() - vv->counter[i].since;
 		borrow_from_now_on(vv, i);
 	} else {
-		sched_in(vv, i, other, false);
+		sched_in(vv, pc, i, other, vpmu_counter_prepare_arming(vv), false);
 	}
 	pc->owner[slot] = VPMU_NO_SLOT;
 	return slot;
@@ -154,14 +167,14 @@ static noinline int make_room_for_pinned(struct vpmu_vcpu *vv, const struct vpmu
  *
  * Return: the physical counter that became free, or VPMU_NO_SLOT.
  */
-static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *for_c)
+static noinline int make_room(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+			      const struct vpmu_counter *for_c)
 {
-	const struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	bool can_borrow = lendable(pc, for_c);
 	unsigned int i;
 
 	if (for_c->pinned)
-		return make_room_for_pinned(vv, for_c);
+		return make_room_for_pinned(vv, pc, for_c);
 
 	if (can_borrow && !for_c->in_host)
 		return VPMU_NO_SLOT;
@@ -172,7 +185,8 @@ static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *f
 		if (slot == VPMU_NO_SLOT || !vpmu_counter_fits(slot, for_c) || !lendable(pc, c) ||
 		    (can_borrow && c->in_host))
 			continue;
-		sched_out(vv, i);
+		vpmu_flush_pending(vv);
+		sched_out(vv, pc, i);
 		c->running += rdtsc() - c->since;
 		borrow_from_now_on(vv, i);
 		return slot;
@@ -181,12 +195,10 @@ static noinline int make_room(struct vpmu_vcpu *vv, const struct vpmu_counter *f
 }
 
 /* What does counter @i count, and where? */
-static void update_config(struct vpmu_vcpu *vv, unsigned int i)
+static noinline void change_config(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
-	if (c->select == vv->guest.select[i] && c->freeze == vv->freeze)
-		return;
 	c->select = vv->guest.select[i];
 	c->freeze = vv->freeze;
 	/* In mode "vcpu" all that the CPU does counts: nothing to correct. */
@@ -197,82 +209,144 @@ static void update_config(struct vpmu_vcpu *vv, unsigned int i)
 	c->count.filter = vpmu_guest_filter(&vv->guest, i);
 	c->cpl_filtered = c->count.class != VPMU_OTHER &&
 			  c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER);
+	c->exact = c->count.class != VPMU_OTHER && vpmu_guest_interrupts(&vv->guest, i);
 	c->pinned = i < vv->guest.general && vpmu_hw->pinned && vpmu_hw->pinned(c->select);
+	if (c->last != VPMU_NO_SLOT && !vpmu_counter_fits(c->last, c))
+		c->last = VPMU_NO_SLOT;
 	c->in_host = vv->freeze == KVM_VPMU_FREEZE_VCPU ||
 		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
 		      vpmu_guest_speculative(&vv->guest, i));
 }
 
-void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+/*
+ * May counter @i, which the guest has enabled, be started?
+ *
+ * An ioctl other than KVM_RUN may be one of several that save the vCPU: between them no counter may
+ * change, and no interrupt may come behind the ioctl that saves interrupts.
+ */
+static __always_inline bool can_start(struct vpmu_vcpu *vv, unsigned int i)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+
+	if (c->slot != VPMU_NO_SLOT || c->borrows || (vv->denied & BIT_ULL(i)))
+		return false;
+	if (c->select != vv->guest.select[i] || c->freeze != vv->freeze)
+		change_config(vv, i);
+	return likely(vv->running) || !c->in_host;
+}
+
+/* @now: the TSC; @level: of vpmu_counter_prepare_arming() */
+static __always_inline void start_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i,
+					  u64 now, int level, bool emulating)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 	int slot;
 
-	lockdep_assert_irqs_disabled();
-	if (!vv->loaded || c->slot != VPMU_NO_SLOT || c->borrows ||
-	    (vv->denied & BIT_ULL(i)))
-		return;
-
-	update_config(vv, i);
-	/*
-	 * An ioctl other than KVM_RUN may be one of several that save the vCPU: between them no
-	 * counter may change, and no interrupt may come behind the ioctl that saves interrupts.
-	 */
-	if (unlikely(!vv->running) && c->in_host)
-		return;
 	c->overflowed = false;
-	c->since = rdtsc();
+	c->since = now;
 	vv->nr_cpl_filtered += c->cpl_filtered;
+	vv->nr_exact += c->exact;
 
-	slot = find_slot(this_cpu_ptr(&vpmu_cpu), c);
+	slot = find_slot(pc, c);
 	if (slot == VPMU_NO_SLOT)
-		slot = make_room(vv, c);
+		slot = make_room(vv, pc, c);
 	if (slot == VPMU_NO_SLOT)
 		borrow_from_now_on(vv, i);
 	else
-		sched_in(vv, i, slot, emulating);
-	vpmu_sched_update_hot(vv);
+		sched_in(vv, pc, i, slot, level, emulating);
 }
 
-void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i)
+/* The tally is up to date. */
+static __always_inline void stop_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i,
+					 u64 now)
 {
 	struct vpmu_counter *c = &vv->counter[i];
-	u64 ticks;
+	u64 ticks = now - c->since;
 
-	lockdep_assert_irqs_disabled();
-	if (c->slot == VPMU_NO_SLOT && !c->borrows)
-		return;
-
-	vpmu_flush_pending(vv);
 	vv->nr_cpl_filtered -= c->cpl_filtered;
-	ticks = rdtsc() - c->since;
+	vv->nr_exact -= c->exact;
 	c->enabled += ticks;
 	if (c->borrows) {
 		c->borrows = false;
 		vv->borrowing--;
 	} else {
 		c->running += ticks;
-		sched_out(vv, i);
+		sched_out(vv, pc, i);
 	}
+}
+
+void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+
+	lockdep_assert_irqs_disabled();
+	if (!vv->loaded || !can_start(vv, i))
+		return;
+	start_counter(vv, pc, i, rdtsc(), vpmu_counter_prepare_arming(vv), emulating);
+	note_taken(pc);
 	vpmu_sched_update_hot(vv);
 }
 
+static bool is_started(const struct vpmu_counter *c)
+{
+	return c->slot != VPMU_NO_SLOT || c->borrows;
+}
+
+void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i)
+{
+	lockdep_assert_irqs_disabled();
+	if (!is_started(&vv->counter[i]))
+		return;
+	vpmu_flush_pending(vv);
+	stop_counter(vv, this_cpu_ptr(&vpmu_cpu), i, rdtsc());
+	vpmu_sched_update_hot(vv);
+}
+
+void vpmu_sched_start_some(struct vpmu_vcpu *vv, unsigned long mask, bool emulating)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	int level;
+	unsigned int i;
+	u64 now;
+
+	lockdep_assert_irqs_disabled();
+	if (!vv->loaded || !mask)
+		return;
+	level = vpmu_counter_prepare_arming(vv);
+	now = rdtsc();
+	for (i = 0; mask >> i; i++)
+		if ((mask >> i & 1) && can_start(vv, i))
+			start_counter(vv, pc, i, now, level, emulating);
+	note_taken(pc);
+	vpmu_sched_update_hot(vv);
+}
+
+void vpmu_sched_stop_some(struct vpmu_vcpu *vv, unsigned long mask)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned int i;
+	u64 now;
+
+	lockdep_assert_irqs_disabled();
+	if (!vv->placed && !vv->borrowing)
+		return;
+	vpmu_flush_pending(vv);
+	now = rdtsc();
+	for (i = 0; mask >> i; i++)
+		if ((mask >> i & 1) && is_started(&vv->counter[i]))
+			stop_counter(vv, pc, i, now);
+	vpmu_sched_update_hot(vv);
+}
+
+/* Start all that the guest has enabled. */
 static void start_all(struct vpmu_vcpu *vv)
 {
-	unsigned int i;
-
-	for (i = 0; i < vv->guest.nr; i++)
-		if (vpmu_guest_counting(&vv->guest, i))
-			vpmu_sched_start(vv, i, false);
+	vpmu_sched_start_some(vv, vv->guest.counting, false);
 }
 
 static void stop_all(struct vpmu_vcpu *vv)
 {
-	unsigned int i;
-
-	if (vv->placed || vv->borrowing)
-		for (i = 0; i < vv->guest.nr; i++)
-			vpmu_sched_stop(vv, i);
+	vpmu_sched_stop_some(vv, BIT(vv->guest.nr) - 1);
 }
 
 /* Leave no count of the guest where anybody could read it. */
@@ -280,13 +354,10 @@ static void clear_dirty(void)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned int slot;
-	u64 dirty = 0;
 
 	if (!pc->dirty)
 		return;
-	for_each_set_bit(slot, &pc->dirty, VPMU_MAX_COUNTERS)
-		dirty |= BIT_ULL(vpmu_hw_index(vpmu_hw, slot));
-	if (!vpmu_compat_host_counters_dirty(dirty))
+	if (!vpmu_compat_host_counters_dirty(vpmu_hw_index_mask(vpmu_hw, pc->dirty)))
 		for_each_set_bit(slot, &pc->dirty, VPMU_MAX_COUNTERS)
 			vpmu_hw->write(slot, 0);
 	pc->dirty = 0;
@@ -368,11 +439,12 @@ void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select, boo
 	lockdep_assert_irqs_disabled();
 	vpmu_sched_stop(vv, i);
 	vv->guest.select[i] = select;
+	vpmu_guest_note_counting(&vv->guest, i);
 	if (is_denied(vv, i))
 		vv->denied |= BIT_ULL(i);
 	else
 		vv->denied &= ~BIT_ULL(i);
-	if (vpmu_guest_counting(&vv->guest, i))
+	if (vv->guest.counting & BIT(i))
 		vpmu_sched_start(vv, i, emulating);
 }
 

@@ -24,6 +24,10 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
 /* Stop a guest counter if it is running. */
 void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i);
 
+/* The same for the guest counters of @mask, which is cheaper for several. */
+void vpmu_sched_start_some(struct vpmu_vcpu *vv, unsigned long mask, bool emulating);
+void vpmu_sched_stop_some(struct vpmu_vcpu *vv, unsigned long mask);
+
 /* The guest's event select @i becomes @select. */
 void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select, bool emulating);
 

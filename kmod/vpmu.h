@@ -79,6 +79,8 @@ struct vpmu_vm {
  *	the vCPU is in guest mode
  * @in_host: counts while KVM works for the vCPU, too
  * @cpl_filtered: emulated instructions count, and depending on the privilege level
+ * @exact: its overflow has to come at the instruction: it asks for an interrupt, and KVM's work can
+ *	move it away from there
  * @overflowed: the NMI handler saw it overflow since the last synchronization
  * @since: TSC when it was started
  * @enabled: ticks that it was started for, up to the last stop
@@ -95,6 +97,7 @@ struct vpmu_counter {
 	bool borrows;
 	bool in_host;
 	bool cpl_filtered;
+	bool exact;
 	bool overflowed;
 	u64 since;
 	u64 enabled;
@@ -169,6 +172,7 @@ struct vpmu_leaf {
  * @borrowing: how many counters borrow one for each stay in guest mode
  * @measuring: this VM entry is being measured (measure.c)
  * @nr_cpl_filtered: how many counters run that are cpl_filtered
+ * @nr_exact: how many counters run that are exact
  * @assumed: entries in @tally while VPMU_SLOW_MEASURE was set, by privilege level
  * @armed_level: the privilege level that the coming VM entry was assumed to have when counters were
  *	armed
@@ -194,6 +198,7 @@ struct vpmu_vcpu {
 	unsigned int borrowing;
 	bool measuring;
 	unsigned int nr_cpl_filtered;
+	unsigned int nr_exact;
 	u32 assumed[VPMU_NR_LEVELS];
 	int armed_level;
 	struct {
@@ -219,6 +224,7 @@ struct vpmu_vcpu {
  * @prepared: counters may be started, since @vv was loaded
  * @host_saved: mask of counters that keep the count of a stopped host event
  * @dirty: mask of counters that keep the count of a stopped guest counter
+ * @taken: mask of counters that host perf is still to be told of (vpmu_compat_host_counters_taken())
  * @saved: host perf's state of a counter that is lent
  * @lent: mask of lent counters
  * @was_lent: mask of those that were lent for this entry, given back or not
@@ -237,6 +243,7 @@ struct vpmu_cpu {
 	bool prepared;
 	unsigned long host_saved;
 	unsigned long dirty;
+	unsigned long taken;
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;

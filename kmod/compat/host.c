@@ -252,10 +252,10 @@ void vpmu_compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host)
 }
 
 /* perf_clear_dirty_counters() clears all counters that host events have left. */
-void vpmu_compat_host_counter_taken(unsigned int slot)
+void vpmu_compat_host_counters_taken(unsigned long mask)
 {
 	if (host_events)
-		__clear_bit(slot, this_cpu_ptr(host_events)->dirty);
+		this_cpu_ptr(host_events)->dirty[0] &= ~mask;
 }
 
 bool vpmu_compat_host_counters_dirty(unsigned long mask)

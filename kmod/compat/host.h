@@ -74,10 +74,11 @@ bool vpmu_compat_host_pair(const struct perf_event *event);
 void vpmu_compat_host_event_paused(unsigned int slot, u64 ticks, u64 in_host);
 
 /*
- * Physical counter @slot of this CPU, which isn't host perf's at the moment, is about to be
- * written: the count of an earlier host event need not be cleared any more.
+ * The counters of @mask of this CPU, which aren't host perf's at the moment, are a guest's: the
+ * counts of earlier host events need not be cleared any more.  Interrupts are off since they were
+ * written.
  */
-void vpmu_compat_host_counter_taken(unsigned int slot);
+void vpmu_compat_host_counters_taken(unsigned long mask);
 
 /*
  * The counters of @mask keep counts of a guest.  perf clears dirty counters before anybody in user
@@ -93,36 +94,21 @@ bool vpmu_compat_host_counters_dirty(unsigned long mask);
  */
 bool vpmu_compat_msr_list_constant(const struct perf_guest_switch_msr *msrs, int nr);
 
-/* The kernel has renamed its own helpers. */
-#ifndef COMPAT_HAVE_RDMSRQ
-
-static inline u64 vpmu_compat_rdmsr(u32 msr)
+/*
+ * Not the kernel's own helpers, which are function calls for the sake of Xen's PV guests, and a jump
+ * over a tracepoint.  An MSR that the CPU doesn't have is reported by the kernel all the same.
+ */
+static __always_inline u64 vpmu_compat_rdmsr(u32 msr)
 {
-	u64 value;
+	u32 low, high;
 
-	rdmsrl(msr, value);
-	return value;
+	native_rdmsr(msr, low, high);
+	return (u64)high << 32 | low;
 }
 
-static inline void vpmu_compat_wrmsr(u32 msr, u64 value)
+static __always_inline void vpmu_compat_wrmsr(u32 msr, u64 value)
 {
-	wrmsrl(msr, value);
+	native_wrmsr(msr, (u32)value, (u32)(value >> 32));
 }
 
-#else
-
-static inline u64 vpmu_compat_rdmsr(u32 msr)
-{
-	u64 value;
-
-	rdmsrq(msr, value);
-	return value;
-}
-
-static inline void vpmu_compat_wrmsr(u32 msr, u64 value)
-{
-	wrmsrq(msr, value);
-}
-
-#endif
 #endif

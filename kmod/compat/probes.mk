@@ -23,5 +23,3 @@ ccflags-y += $(call header_has,MASKED_FILTER,$(vpmu-kvm),struct kvm_x86_pmu_even
 ccflags-y += $(call header_has,PUBLIC_FILTER,$(vpmu-kvm),^struct kvm_x86_pmu_event_filter .$$)
 # 7.2: RIP isn't among the other registers (not found in which commit)
 ccflags-y += $(call header_has,OWN_RIP,$(vpmu-kvm),^.unsigned long rip;)
-# 6.16: other names ("x86/msr: Rename 'rdmsrl()' to 'rdmsrq()'")
-ccflags-y += $(call header_has,RDMSRQ,arch/x86/include/asm/msr.h,define rdmsrq)

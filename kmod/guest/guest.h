@@ -134,6 +134,7 @@ struct guest_ops {
  * @control: global control, all counters' bits set where there is none
  * @status: global overflow status, if there is one
  * @fixed_control: Intel's IA32_FIXED_CTR_CTRL
+ * @counting: mask of the counters that are enabled (vpmu_guest_note_counting())
  */
 struct guest_pmu {
 	enum guest_set set;
@@ -148,6 +149,7 @@ struct guest_pmu {
 	u64 control;
 	u64 status;
 	u64 fixed_control;
+	unsigned long counting;
 };
 
 extern const struct guest_ops vpmu_guest_amd;
@@ -205,6 +207,15 @@ static inline bool vpmu_guest_counting(const struct guest_pmu *pmu, unsigned int
 	       ((select & (GUEST_SELECT_USR | GUEST_SELECT_OS)) ||
 		(select & GUEST_EVENT_MERGE) == GUEST_EVENT_MERGE) &&
 	       (pmu->control & vpmu_guest_bit(pmu, i));
+}
+
+/* Counter @i's select, or its bit of global control, has changed. */
+static inline void vpmu_guest_note_counting(struct guest_pmu *pmu, unsigned int i)
+{
+	if (vpmu_guest_counting(pmu, i))
+		pmu->counting |= 1UL << i;
+	else
+		pmu->counting &= ~(1UL << i);
 }
 
 /* Does an overflow of counter @i cause an interrupt? */

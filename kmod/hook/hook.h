@@ -78,6 +78,8 @@ void vpmu_hooks_disable(void);
 struct vpmu_vcpu;
 void vpmu_retired(struct vpmu_vcpu *vv, u32 pending);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
+void vpmu_vcpu_load(struct vpmu_vcpu *vv, int cpu);
+void vpmu_vcpu_put(struct vpmu_vcpu *vv);
 struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data);
 
 /* stubs.S: fentry calls them, C never does. */
@@ -90,6 +92,8 @@ void vpmu_stub_event_retired_uncounted(void);
 void vpmu_stub_instruction_retired_uncounted(void);
 void vpmu_stub_branch_retired_uncounted(void);
 void vpmu_stub_perf_guest_get_msrs(void);
+void vpmu_stub_kvm_arch_vcpu_load(void);
+void vpmu_stub_kvm_arch_vcpu_put(void);
 void vpmu_stub_kvm_pmu_is_valid_msr(void);
 void vpmu_stub_kvm_pmu_get_msr(void);
 void vpmu_stub_kvm_pmu_set_msr(void);

@@ -206,6 +206,34 @@ SYM_FUNC_END(vpmu_stub_perf_guest_get_msrs)
 .endm
 
 /*
+ * kvm_arch_vcpu_load(vcpu, cpu) or kvm_arch_vcpu_put(vcpu): if the vCPU has an object, \handler runs,
+ * with the object in place of KVM's vCPU.
+ */
+.macro SWITCH handler:req
+	pushq	%rdi
+	pushq	%rsi
+	call	vpmu_find
+	popq	%rsi
+	popq	%rdi
+	testq	%rax, %rax
+	jz	.Loriginal_\@
+	INSTEAD
+	movq	%rax, %rdi
+	jmp	\handler
+.Loriginal_\@:
+	UNWIND_HINT_FUNC
+	RET
+.endm
+
+STUB_START vpmu_stub_kvm_arch_vcpu_load
+	SWITCH vpmu_vcpu_load
+SYM_FUNC_END(vpmu_stub_kvm_arch_vcpu_load)
+
+STUB_START vpmu_stub_kvm_arch_vcpu_put
+	SWITCH vpmu_vcpu_put
+SYM_FUNC_END(vpmu_stub_kvm_arch_vcpu_put)
+
+/*
  * kvm_pmu_handle_event(vcpu): the vCPU is loaded.  KVM's own counters are off, but KVM may clear
  * its requests.
  */

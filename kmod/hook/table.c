@@ -165,25 +165,22 @@ void vpmu_retired(struct vpmu_vcpu *vv, u32 pending)
 }
 
 ORIGINAL(kvm_arch_vcpu_load, vpmu_compat_proto_load);
-static void vpmu_kvm_arch_vcpu_load(struct kvm_vcpu *vcpu, int cpu)
+void vpmu_vcpu_load(struct vpmu_vcpu *vv, int cpu)
 {
-	struct vpmu_vcpu *vv = vpmu_find(vcpu);
 	u64 taken = vpmu_vtsc_load(vv);
 
-	static_call(original_kvm_arch_vcpu_load)(vcpu, cpu);
+	static_call(original_kvm_arch_vcpu_load)(vv->hot.vcpu, cpu);
 	vpmu_sched_load(vv);
 	trace_vpmu_load(vv, taken);
 }
 
 ORIGINAL(kvm_arch_vcpu_put, vpmu_compat_proto_init);
-static void vpmu_kvm_arch_vcpu_put(struct kvm_vcpu *vcpu)
+void vpmu_vcpu_put(struct vpmu_vcpu *vv)
 {
-	struct vpmu_vcpu *vv = vpmu_find(vcpu);
-
 	vpmu_vtsc_put(vv);
 	vpmu_sched_put(vv);
 	vpmu_pmi_put(vv);
-	static_call(original_kvm_arch_vcpu_put)(vcpu);
+	static_call(original_kvm_arch_vcpu_put)(vv->hot.vcpu);
 }
 
 ORIGINAL(vcpu_run, vpmu_compat_proto_run);
@@ -372,6 +369,14 @@ static bool retired_by_function(void)
 		.stub = vpmu_stub_##function,				\
 	}
 
+/* For a stub whose handler calls the original */
+#define STUB_AROUND(function)						\
+	{								\
+		.symbol = #function,					\
+		.stub = vpmu_stub_##function,				\
+		.bind = bind_##function,				\
+	}
+
 struct hook vpmu_hooks[] = {
 	{
 		.symbol = "svm_vcpu_run",
@@ -415,8 +420,8 @@ struct hook vpmu_hooks[] = {
 		.pre = run_begins,
 	},
 #endif
-	REDIRECT(kvm_arch_vcpu_load),
-	REDIRECT(kvm_arch_vcpu_put),
+	STUB_AROUND(kvm_arch_vcpu_load),
+	STUB_AROUND(kvm_arch_vcpu_put),
 	{
 		.symbol = "x86_pmu_start",
 		.pre = host_starts_event,

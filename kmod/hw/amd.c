@@ -75,9 +75,10 @@ static void amd_prepare(void)
 		vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, control | global_mask);
 }
 
-static void amd_halt(unsigned int i)
+static u64 amd_stop(unsigned int i)
 {
 	vpmu_hw_wrmsr(select_base + i * stride, 0);
+	return amd_read(i);
 }
 
 static u64 amd_overflowed(void)
@@ -177,7 +178,7 @@ static struct hw_ops amd_ops = {
 	.write = amd_write,
 	.prepare = amd_prepare,
 	.start = amd_start,
-	.halt = amd_halt,
+	.stop = amd_stop,
 	.overflowed = amd_overflowed,
 	.ack = amd_ack,
 	.borrow = amd_borrow,

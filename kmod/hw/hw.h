@@ -38,7 +38,7 @@ struct hw_saved {
  * @write: change the value of counter @i, which may be running
  * @prepare: before counters of this CPU are started
  * @start: count the event of @select, in guest mode and, if @in_host, in host mode too
- * @halt: stop counter @i; it keeps its value
+ * @stop: stop counter @i, which keeps its value, and read that
  * @overflowed: mask of the counters that may have overflowed; of all counters where the CPU has no
  *	status register
  * @ack: clear the overflow status of the counters in @mask
@@ -75,7 +75,7 @@ struct hw_ops {
 	void (*write)(unsigned int i, u64 value);
 	void (*prepare)(void);
 	void (*start)(unsigned int i, u64 select, bool in_host);
-	void (*halt)(unsigned int i);
+	u64 (*stop)(unsigned int i);
 	u64 (*overflowed)(void);
 	void (*ack)(u64 mask);
 	void (*borrow)(unsigned int i, struct hw_saved *saved);
@@ -115,6 +115,14 @@ static inline unsigned int vpmu_hw_slot(const struct hw_ops *hw, unsigned int in
 		return index < hw->general ? index : hw->nr;
 	index -= HW_FIXED_INDEX;
 	return index < hw->nr - hw->general ? hw->general + index : hw->nr;
+}
+
+/* The counters of @mask as a mask of host perf's numbers */
+static inline u64 vpmu_hw_index_mask(const struct hw_ops *hw, u64 mask)
+{
+	u64 general = (1ULL << hw->general) - 1;
+
+	return (mask & general) | mask >> hw->general << HW_FIXED_INDEX;
 }
 
 /* MSR accesses by this module on all CPUs since the module was loaded */

@@ -259,10 +259,11 @@ static void stop_counter(unsigned int i)
 		vpmu_hw_wrmsr(MSR_P6_EVNTSEL0 + i, 0);
 }
 
-static void intel_halt(unsigned int i)
+static u64 intel_stop(unsigned int i)
 {
 	stop_counter(i);
 	__clear_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_guest());
+	return intel_read(i);
 }
 
 static u64 intel_overflowed(void)
@@ -403,7 +404,7 @@ static struct hw_ops intel_ops = {
 	.write = intel_write,
 	.prepare = intel_prepare,
 	.start = intel_start,
-	.halt = intel_halt,
+	.stop = intel_stop,
 	.overflowed = intel_overflowed,
 	.ack = intel_ack,
 	.borrow = intel_borrow,
