@@ -213,27 +213,27 @@ static noinline bool find_vmcb(struct kvm_vcpu *vcpu)
 	u64 info1, info2, found_info1;
 	const struct vmcb *vmcb;
 
-	if (vmcb_state == VMCB_UNKNOWN) {
+	if (READ_ONCE(vmcb_state) == VMCB_UNKNOWN) {
 		static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
 		vmcb = vmcb_of(vcpu);
 		if (get_kernel_nofault(found_reason, (u32 *)&vmcb->control.exit_code) ||
 		    get_kernel_nofault(found_info1, (u64 *)&vmcb->control.exit_info_1) ||
 		    found_reason != reason || found_info1 != info1) {
-			vmcb_state = VMCB_NOT_FOUND;
+			WRITE_ONCE(vmcb_state, VMCB_NOT_FOUND);
 			pr_info("struct vcpu_svm isn't laid out as expected: accesses to counters take KVM's slow way\n");
 		} else if (reason) {
 			/* 0 is found everywhere. */
-			vmcb_state = VMCB_FOUND;
+			WRITE_ONCE(vmcb_state, VMCB_FOUND);
 		}
 	}
-	return vmcb_state == VMCB_FOUND;
+	return READ_ONCE(vmcb_state) == VMCB_FOUND;
 }
 
 static enum compat_access amd_access(struct kvm_vcpu *vcpu)
 {
 	const struct vmcb_control_area *control;
 
-	if (unlikely(vmcb_state != VMCB_FOUND) && !find_vmcb(vcpu))
+	if (unlikely(READ_ONCE(vmcb_state) != VMCB_FOUND) && !find_vmcb(vcpu))
 		return COMPAT_NO_ACCESS;
 	control = &vmcb_of(vcpu)->control;
 	/* Otherwise KVM decodes the instruction, from the guest's memory. */
