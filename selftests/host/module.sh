@@ -59,7 +59,8 @@ fi
 	kvm_pmu_is_valid_msr kvm_pmu_set_msr kvm_pmu_rdpmc kvm_pmu_handle_event kvm_arch_vcpu_load
 	kvm_arch_vcpu_put x86_pmu_start x86_pmu_stop x86_perf_event_set_period kvm_vcpu_halt
 	kvm_vcpu_reset kvm_arch_destroy_vm kvm_vcpu_ioctl_set_cpuid kvm_vcpu_ioctl_set_cpuid2
-	kvm_vcpu_ioctl_get_cpuid2 kvm_pmu_refresh kvm_pmu_destroy kvm_arch_vcpu_create"
+	kvm_vcpu_ioctl_get_cpuid2 kvm_pmu_refresh kvm_pmu_destroy kvm_arch_vcpu_create
+	kvm_skip_emulated_instruction"
 for symbol in $needed; do
 	LC_ALL=C sed "s/\x00$symbol\x00/\x00${symbol%?}Q\x00/g" "$module" >/tmp/renamed.ko
 	refused "no $symbol" "Unknown symbol in module" "${symbol%?}Q not found" /tmp/renamed.ko
@@ -71,6 +72,9 @@ dmesg -C
 insmod "$BUILD/shifted/$(uname -r)/kvm_vpmu.ko"
 is "another cpu_hw_events: it says so" "$(dmesg | grep -c "cpu_hw_events isn't as expected")" 1
 is "another cpu_hw_events: exact" "$("$rawvm" count 1000)" 2004
+if [ $kvm = kvm_amd ]; then
+	is "another struct vcpu_svm: it says so" "$(dmesg | grep -c "vcpu_svm isn't laid out as expected")" 1
+fi
 "$BUILD/kvm/event_filter" >/dev/null 2>&1
 wrong=$?
 case $(dmesg | grep -c "event filter isn't laid out as expected") in
