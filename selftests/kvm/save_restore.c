@@ -362,7 +362,7 @@ static void anywhere(void)
 		if (moves == MOST_MOVES)
 			continue;
 		/* On a slow host the guest must get somewhere, too. */
-		patience = *word_at(&vm, SAMPLES) == samples ? 2 * patience + 1000 : patience * 3 / 4;
+		patience = *word_at(&vm, SAMPLES) == samples ? 2 * patience + 1000 : 0;
 		samples = *word_at(&vm, SAMPLES);
 		/* At once now and then, where the new VM has just begun */
 		every(scaled(moves % 4 ? 3000 + rand() % 7000 : 300) + patience);
