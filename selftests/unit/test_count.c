@@ -46,6 +46,8 @@ static void gain_is_what_hardware_counted(void **state)
 
 	assert_int_equal(vpmu_count_arm(&c, &t, 1000, 0), 1000);
 	assert_int_equal(vpmu_count_sync(&c, &t, 1234), 234);
+	/* one that stands still */
+	assert_false(vpmu_count_wrapped(&c, 1234));
 	assert_int_equal(vpmu_count_sync(&c, &t, 1234), 0);
 	/* over the top of the physical counter */
 	vpmu_count_arm(&c, &t, TOP, 0);
