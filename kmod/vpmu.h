@@ -224,7 +224,8 @@ struct vpmu_vcpu {
  * @prepared: counters may be started, since @vv was loaded
  * @host_saved: mask of counters that keep the count of a stopped host event
  * @dirty: mask of counters that keep the count of a stopped guest counter
- * @taken: mask of counters that host perf is still to be told of (vpmu_compat_host_counters_taken())
+ * @taken: mask of counters that host perf is still to be told of
+ *	(vpmu_compat_host_counters_taken())
  * @saved: host perf's state of a counter that is lent
  * @lent: mask of lent counters
  * @was_lent: mask of those that were lent for this entry, given back or not

@@ -95,8 +95,8 @@ bool vpmu_compat_host_counters_dirty(unsigned long mask);
 bool vpmu_compat_msr_list_constant(const struct perf_guest_switch_msr *msrs, int nr);
 
 /*
- * Not the kernel's own helpers, which are function calls for the sake of Xen's PV guests, and a jump
- * over a tracepoint.  An MSR that the CPU doesn't have is reported by the kernel all the same.
+ * Not the kernel's own helpers, which are function calls for the sake of Xen's PV guests, and have
+ * a tracepoint.  An MSR that the CPU doesn't have is reported by the kernel all the same.
  */
 static __always_inline u64 vpmu_compat_rdmsr(u32 msr)
 {

@@ -206,8 +206,8 @@ SYM_FUNC_END(vpmu_stub_perf_guest_get_msrs)
 .endm
 
 /*
- * kvm_arch_vcpu_load(vcpu, cpu) or kvm_arch_vcpu_put(vcpu): if the vCPU has an object, \handler runs,
- * with the object in place of KVM's vCPU.
+ * kvm_arch_vcpu_load(vcpu, cpu) or kvm_arch_vcpu_put(vcpu): if the vCPU has an object, \handler
+ * runs, with the object in place of KVM's vCPU.
  */
 .macro SWITCH handler:req
 	pushq	%rdi
