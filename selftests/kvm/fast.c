@@ -310,18 +310,26 @@ static void nothing(int signal)
 	(void)signal;
 }
 
-/* The guest makes accesses only, and ends KVM_RUN for a signal all the same. */
+/*
+ * The guest makes accesses only, and ends KVM_RUN for a signal all the same.  A slow host gets to none in the time that
+ * the signal leaves.
+ */
 static void interrupted(void)
 {
 	struct itimerval soon = { .it_value.tv_usec = scaled(50000) };
 	struct sigaction action = { .sa_handler = nothing };
 	struct vm vm = make_vm(true);
+	unsigned int runs = 0, ended = 0;
 
 	load_code(&vm, ever_start, ever_end, (struct kvm_regs){ });
 	put_counter(&vm, pmu_of(&vm), 0, INSTRUCTIONS | OS | EN, 0);
 	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &soon, NULL);
-	check(ioctl(vm.vcpu, KVM_RUN, NULL) && errno == EINTR, "a signal ends KVM_RUN");
+	do {
+		setitimer(ITIMER_REAL, &soon, NULL);
+		ended += ioctl(vm.vcpu, KVM_RUN, NULL) && errno == EINTR;
+		runs++;
+	} while (!figures(&vm).fast && runs < 20);
+	is(ended, runs, "a signal ends KVM_RUN");
 	check(figures(&vm).fast, "accesses were completed behind the VM exit");
 	free_vm(&vm);
 }
@@ -349,7 +357,8 @@ static void overflows(void)
 		set_apic(&vm, APIC_LVTPC, APIC_NMI);
 	}
 	is(wrong, 0, "overflows at an access: interrupts that aren't where they belong");
-	check(figures(&vm).fast > 30 * 90, "accesses were completed behind the VM exit");
+	check(figures(&vm).fast > 30 * 90, "%llu of 3,000 accesses were completed behind the VM exit",
+	      figures(&vm).fast);
 	free_vm(&vm);
 }
 
