@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * KVM_SET_CPUID2 and KVM_GET_CPUID2 where the module's parameter intel_version gives the guest another
- * leaf 0AH than userspace has set.  QEMU sets a vCPU's CPUID once more when that vCPU has run and is
- * plugged again; KVM takes only what was set before.
+ * KVM_SET_CPUID2 and KVM_GET_CPUID2: userspace takes counters away that count, and the module's parameter
+ * intel_version gives the guest another leaf 0AH than userspace has set.  QEMU sets a vCPU's CPUID once more
+ * when that vCPU has run and is plugged again; KVM takes only what was set before.  TAP.
  */
-#include "vm.h"
-#include "registers.h"
+#include <linux/kvm_vpmu.h>
+
 #include "tap.h"
+#include "guests.h"
+
+#define N	100
 
 struct cpuid {
 	struct kvm_cpuid2 head;
@@ -33,12 +36,12 @@ static unsigned int guest_version(struct vm *vm)
 	return vm->memory[RESULT];
 }
 
-static struct kvm_cpuid_entry2 *leaf(struct cpuid *cpuid)
+static struct kvm_cpuid_entry2 *leaf(struct cpuid *cpuid, uint32_t function)
 {
 	for (unsigned int i = 0; i < cpuid->head.nent; i++)
-		if (cpuid->entries[i].function == 10)
+		if (cpuid->entries[i].function == function)
 			return &cpuid->entries[i];
-	errx(1, "no leaf 0AH");
+	errx(1, "no leaf %#x", function);
 }
 
 static int set_cpuid(struct vm *vm, struct cpuid *cpuid)
@@ -46,33 +49,89 @@ static int set_cpuid(struct vm *vm, struct cpuid *cpuid)
 	return ioctl(vm->vcpu, KVM_SET_CPUID2, cpuid) ? errno : 0;
 }
 
-int main(void)
+/* SDM vol. 2, "CPUID", leaf 0AH: EAX[15:8], EDX[4:0]; APM vol. 3, appendix E, function 8000_0022h: EBX[3:0] */
+static void take_counters(struct cpuid *cpuid)
 {
-	unsigned int version, own;
-	struct cpuid set = { .head.nent = 256 }, got = { .head.nent = 256 };
-	struct vm vm;
+	if (on_intel()) {
+		leaf(cpuid, 10)->eax &= ~0xff00u;
+		leaf(cpuid, 10)->edx &= ~0x1fu;
+	} else {
+		leaf(cpuid, 0x80000022)->ebx &= ~0xfu;
+	}
+}
 
-	version = on_intel() ? intel_version() : 0;
-	if (!version)
-		skip_all("for Intel's CPUs and the module's parameter intel_version");
-	vm = make_vm(true);
+/* All its counters count when userspace takes them away.  The next VM finds the physical ones free. */
+static void fewer_counters(void)
+{
+	struct cpuid set = { .head.nent = 256 };
+	struct kvm_vpmu_vcpu v = { };
+	struct vm vm = make_vm(true), next;
+	struct pmu pmu = pmu_of(&vm);
+	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
 	IOCTL(vm.kvm, KVM_GET_SUPPORTED_CPUID, &set);
-	own = leaf(&set)->eax & 0xff;
+	take_counters(&set);
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, 0);
+	is(set_cpuid(&vm, &set), 0, "userspace takes counters away that count");
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+	run_until(&vm, KVM_EXIT_IO);
+
+	next = make_vm(true);
+	/* Host perf has one of the physical counters. */
+	for (unsigned int i = 0; i + 1 < pmu.nr; i++)
+		put_counter(&next, pmu, i, INSTRUCTIONS | OS | EN, 0);
+	load_code(&next, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+	run_until(&next, KVM_EXIT_IO);
+	for (unsigned int i = 0; i + 1 < pmu.nr; i++)
+		is(counter(&next, pmu, i), loop_counts(INSTRUCTIONS, N, true), "the next VM: counter %u", i);
+	v.fd = next.fd;
+	IOCTL(device, KVM_VPMU_GET_VCPU, &v);
+	is(v.borrowed, 0, "the next VM: counters that had to borrow");
+	close(device);
+	free_vm(&next);
+	free_vm(&vm);
+}
+
+static void other_version(unsigned int version)
+{
+	struct cpuid set = { .head.nent = 256 }, got = { .head.nent = 256 };
+	struct vm vm = make_vm(true);
+	unsigned int own;
+
+	IOCTL(vm.kvm, KVM_GET_SUPPORTED_CPUID, &set);
+	own = leaf(&set, 10)->eax & 0xff;
 	is(set_cpuid(&vm, &set), 0, "userspace sets a vCPU's CPUID");
 	is(guest_version(&vm), version, "the guest finds the parameter's version");
 	is(set_cpuid(&vm, &set), 0, "userspace sets the same again");
 	is(guest_version(&vm), version, "the guest still finds the parameter's version");
 
 	IOCTL(vm.vcpu, KVM_GET_CPUID2, &got);
-	is(leaf(&got)->eax & 0xff, own, "userspace gets the version that it has set");
+	is(leaf(&got, 10)->eax & 0xff, own, "userspace gets the version that it has set");
 	is(set_cpuid(&vm, &got), 0, "userspace sets what it got");
 	is(guest_version(&vm), version, "the guest finds the parameter's version as before");
 
-	leaf(&set)->eax = (leaf(&set)->eax & ~0xff) | version;
+	leaf(&set, 10)->eax = (leaf(&set, 10)->eax & ~0xff) | version;
 	if (version != own)
 		is(set_cpuid(&vm, &set), EINVAL,
 		   "userspace can't set another version once the vCPU has run");
 	is(guest_version(&vm), version, "the guest finds the parameter's version all the same");
 	free_vm(&vm);
+}
+
+int main(void)
+{
+	struct vm vm = make_vm(true);
+	unsigned int version = on_intel() ? intel_version() : 0;
+
+	/* Before version 2, an AMD guest has as many counters as its CPU. */
+	if (!on_intel() && !cpuid_of(&vm, 0x80000022).eax)
+		skip_all("this CPU's number of counters isn't in CPUID");
+	free_vm(&vm);
+	fewer_counters();
+	if (version)
+		other_version(version);
 	return finish();
 }

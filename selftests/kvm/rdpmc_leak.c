@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What a guest counted stays its own: another process of the host, one that may use
- * RDPMC, finds nothing of it in the physical counters.  TAP.
+ * RDPMC, finds nothing of it in the physical counters.  And what perf does to leave
+ * nothing of host events to such a process changes no count of a guest's.  TAP.
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -59,14 +61,13 @@ static void snoop(int in, int out, unsigned int nr)
 	exit(0);
 }
 
-int main(void)
+static void leak(void)
 {
 	struct vm vm = make_vm(true);
 	struct pmu pmu = pmu_of(&vm);
 	int to[2], from[2], status;
 	char byte;
 
-	pin(0, 0);
 	if (pipe(to) || pipe(from))
 		err(1, "pipe");
 	if (!fork()) {
@@ -91,5 +92,78 @@ int main(void)
 	wait(&status);
 	is(status, 0, "the other process ended well");
 	free_vm(&vm);
+}
+
+/* RESULT: 1 for as long as it waits for the word at TABLE; EBP: how often it looked */
+#define WAIT_INSTRUCTIONS	3	/* besides 3 each time, and the OUT, which is to be completed */
+extern const char wait_start[], wait_end[];
+asm(".code16\n"
+    ".globl wait_start, wait_end\n"
+    "wait_start:\n"
+    "	xor %ebp, %ebp\n"
+    "	movl $1, 0x2000\n"
+    "1:	inc %ebp\n"
+    "	cmpl $0, 0x2100\n"
+    "	je 1b\n"
+    "	movl $0, 0x2000\n"
+    "	out %al, $0x10\n"
+    "wait_end:\n"
+    ".code64\n");
+
+/* From another CPU, while the guest executes */
+static void *map_for_guest(void *arg)
+{
+	struct vm *vm = arg;
+
+	pin(0, 1);
+	while (!__atomic_load_n(word_at(vm, RESULT), __ATOMIC_ACQUIRE))
+		;
+	map_event();
+	__atomic_store_n(word_at(vm, TABLE), 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/*
+ * Host events were on the counters that a guest's take.  If the process may use RDPMC from now on, perf clears
+ * what is left of such events on each of its CPUs, by an interrupt (cr4_update_pce() of arch/x86/events/core.c).
+ */
+static void cleared(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
+		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+	};
+	int events[MOST_COUNTERS];
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	pthread_t thread;
+	struct kvm_regs regs;
+
+	for (unsigned int i = 0; i < MOST_COUNTERS; i++)
+		events[i] = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+	for (unsigned int i = 0; i < MOST_COUNTERS; i++)
+		close(events[i]);
+
+	load_code(&vm, wait_start, wait_end, (struct kvm_regs){ });
+	*word_at(&vm, TABLE) = 0;
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, 0);
+	if (pthread_create(&thread, NULL, map_for_guest, &vm))
+		err(1, "pthread_create");
+	run_until(&vm, KVM_EXIT_IO);
+	pthread_join(thread, NULL);
+	IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		is(counter(&vm, pmu, i), WAIT_INSTRUCTIONS + 3 * regs.rbp, "an event is mapped: counter %u", i);
+	free_vm(&vm);
+}
+
+int main(void)
+{
+	pin(0, 0);
+	leak();
+	/* Behind it, as this process may use RDPMC then */
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+		cleared();
 	return finish();
 }
