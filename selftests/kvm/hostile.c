@@ -1054,7 +1054,8 @@ static void checked(void)
 	uint8_t *memory = make_memory();
 	struct random r = seeded(seed, 0);
 	static struct vcpu vcpus[MOST_VCPUS];
-	time_t end = time(NULL) + seconds;
+	time_t start = time(NULL);
+	uint64_t tenths = 0;
 	struct vm vm = make_hostile(nr_vcpus, vcpus, memory);
 
 	for (unsigned int id = 0; id < nr_vcpus; id++) {
@@ -1063,7 +1064,7 @@ static void checked(void)
 		vcpus[id].random = seeded(seed, 1 + id);
 		vcpus[id].model = reset_model();
 	}
-	while (shared->accesses < wanted && time(NULL) < end && !shared->wrong) {
+	while (shared->accesses < wanted && time(NULL) < start + seconds && !shared->wrong) {
 		bool filtered = disturb & FILTERS && !below(&r, 4);
 
 		if (filtered)
@@ -1075,6 +1076,12 @@ static void checked(void)
 			set_no_filter(vm.fd);
 		if (disturb & SNAPSHOTS && !below(&r, 2))
 			snapshot(&vm, vcpus);
+		/* A million takes long. */
+		if (shared->accesses * 10 / wanted > tenths) {
+			tenths = shared->accesses * 10 / wanted;
+			printf("# %llu accesses, %lld s\n", shared->accesses, (long long)(time(NULL) - start));
+			fflush(stdout);
+		}
 	}
 	end_hostile(&vm, nr_vcpus, vcpus);
 	munmap(memory, SIZE);
