@@ -246,6 +246,24 @@ static int64_t slow_accesses(const struct vm *vm)
 	return v.reads + v.writes + v.rdpmcs - v.fast;
 }
 
+/* An overflow without an interrupt, behind the RDPMC: the status' bit is set when the guest reads the status. */
+static void status(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	struct kvm_regs regs;
+
+	if (pmu.v2) {
+		put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, NEG(4));
+		is(once(&vm, once_rdmsr, GLOBAL_STATUS, 0), KVM_EXIT_IO, "a guest reads the status");
+		IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
+		is(regs.rax, 1, "an overflow without an interrupt: the status");
+	} else {
+		skip("no PerfMonV2", "an overflow without an interrupt");
+	}
+	free_vm(&vm);
+}
+
 static void faults(struct vm *vm, const char *what, uint32_t ecx, uint64_t value, const char *name)
 {
 	int64_t before = slow_accesses(vm);
@@ -371,6 +389,7 @@ int main(void)
 	plain();
 	borrowed();
 	stepped();
+	status();
 	general_protection();
 	filtered();
 	interrupted();
