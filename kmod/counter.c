@@ -115,25 +115,25 @@ void __vpmu_flush_pending(struct vpmu_vcpu *vv)
 		vpmu_count_emulated(vv, VPMU_BRANCH);
 }
 
-bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, bool wrapped,
-				bool seen)
+/*
+ * Host perf would report an unknown NMI, or an overflow of a counter that isn't its own
+ * (amd_pmu_v2_handle_irq()).
+ */
+void vpmu_counter_expect_nmi(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
+	if (vpmu_guest_interrupts(&vv->guest, i))
+		this_cpu_write(vpmu_cpu.late_nmi, jiffies + LATE_NMI);
+	if (!c->borrows)
+		vpmu_hw->ack(BIT_ULL(c->slot));
+}
+
+bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, bool wrapped)
+{
 	if (gain < 0) {
 		vv->stats.anomalies++;
 		irq_work_queue(&anomaly);
-	}
-
-	if (wrapped && !seen) {
-		/*
-		 * The NMI, if it is still to come, has no overflow left to find, nor has host perf,
-		 * which would report an unknown NMI.
-		 */
-		if (vpmu_guest_interrupts(&vv->guest, i))
-			this_cpu_write(vpmu_cpu.late_nmi, jiffies + LATE_NMI);
-		if (!c->borrows)
-			vpmu_hw->ack(BIT_ULL(c->slot));
 	}
 
 	if (vpmu_count_add(&vv->guest.value[i], gain)) {

@@ -84,11 +84,16 @@ static __always_inline void vpmu_counter_prepare(struct vpmu_cpu *pc)
 }
 
 /*
+ * The physical counter of counter @i overflowed, and the NMI is still to come: it will find no
+ * overflow.
+ */
+void vpmu_counter_expect_nmi(struct vpmu_vcpu *vv, unsigned int i);
+
+/*
  * The rest of vpmu_counter_sync_value() if the physical counter (@wrapped) or the guest's
  * overflowed, or @gain is impossible.
  */
-bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, bool wrapped,
-				bool seen);
+bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, bool wrapped);
 
 /*
  * Add what a counter gained to the guest's value; @hw is the physical value.  @seen: if the
@@ -99,11 +104,16 @@ static __always_inline bool vpmu_counter_sync_value(struct vpmu_vcpu *vv, unsign
 {
 	struct vpmu_count *c = &vv->counter[i].count;
 	bool wrapped = vpmu_count_wrapped(c, hw);
-	s64 gain = vpmu_count_sync(c, &vv->tally, hw);
-	u64 value = vv->guest.value[i] + gain;
+	u64 value;
+	s64 gain;
 
+	/* First, as the NMI's handler sees no overflow any more where @c has @hw. */
+	if (unlikely(wrapped) && !seen)
+		vpmu_counter_expect_nmi(vv, i);
+	gain = vpmu_count_sync(c, &vv->tally, hw);
+	value = vv->guest.value[i] + gain;
 	if (unlikely(wrapped || gain < 0 || value > VPMU_COUNTER_MASK))
-		return vpmu_counter_sync_overflow(vv, i, gain, wrapped, seen);
+		return vpmu_counter_sync_overflow(vv, i, gain, wrapped);
 	vv->guest.value[i] = value;
 	return false;
 }

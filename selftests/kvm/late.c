@@ -79,6 +79,39 @@ static void late(unsigned int before)
 	free_vm(&vm);
 }
 
+/* At most so many instructions of the host are from a VM exit to behind vcpu_put. */
+#define PATH	4500u
+
+/*
+ * The NMI comes at each instruction of the host from a VM exit that ends KVM_RUN to behind vcpu_put, as the overflow
+ * is each time at another distance from the exit.
+ */
+static void walk(void)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct pmu pmu = pmu_of(&vm);
+	unsigned int wrong = 0, loops = skid();
+
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = loops });
+	handle_nmis(&vm, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	for (unsigned int before = skid() > PATH ? skid() - PATH : 0; before < skid(); before++) {
+		*word_at(&vm, SAMPLES) = 0;
+		put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN,
+			    NEG(loop_counts(INSTRUCTIONS, loops, false) - before));
+		run_until(&vm, KVM_EXIT_IO);
+		/* Pending, or the guest took it between the CPUID and the OUT. */
+		if (*word_at(&vm, SAMPLES) + nmi_pending(&vm) != 1 && !wrong++)
+			printf("# %u instructions before the exit: no interrupt\n", before);
+		run_until(&vm, KVM_EXIT_IO);
+		if (*word_at(&vm, SAMPLES) != 1 && !wrong++)
+			printf("# %u instructions before the exit: %u interrupts\n", before,
+			       *word_at(&vm, SAMPLES));
+	}
+	is(wrong, 0, "an NMI at each instruction behind an exit: interrupts that are missing, or one too many");
+	free_vm(&vm);
+}
+
 /* Its NMI comes, and then one of somebody else's. */
 static void next_is_unknown(void)
 {
@@ -118,6 +151,7 @@ int main(int argc, char *argv[])
 	late(13);
 	/* By the CPUID: on AMD's the VM entry behind it counts, and the module notices at the OUT. */
 	late(0);
+	walk();
 	is(unknown(), 0, "NMIs that the host doesn't know");
 	next_is_unknown();
 	return finish();
