@@ -102,7 +102,7 @@ static void walk(void)
 		run_until(&vm, KVM_EXIT_IO);
 		/* Pending, or the guest took it between the CPUID and the OUT. */
 		if (*word_at(&vm, SAMPLES) + nmi_pending(&vm) != 1 && !wrong++)
-			printf("# %u instructions before the exit: no interrupt\n", before);
+			printf("# %u instructions before the exit: not one interrupt\n", before);
 		run_until(&vm, KVM_EXIT_IO);
 		if (*word_at(&vm, SAMPLES) != 1 && !wrong++)
 			printf("# %u instructions before the exit: %u interrupts\n", before,

@@ -125,7 +125,7 @@ static void *map_for_guest(void *arg)
 
 /*
  * Host events were on the counters that a guest's take.  If the process may use RDPMC from now on, perf clears
- * what is left of such events on each of its CPUs, by an interrupt (cr4_update_pce() of arch/x86/events/core.c).
+ * what is left of such events on each of its CPUs, by an interrupt (cr4_update_pce(), perf_clear_dirty_counters()).
  */
 static void cleared(void)
 {
