@@ -34,6 +34,12 @@ count_on() {
 	echo "$right $wrong" >/tmp/honest
 }
 
+# Linux since 6.12 has a deadline entity on each CPU that runs other tasks when real-time ones don't let them. The
+# scheduler loses track of its bandwidth now and then among CPUs that go offline, and the debug kernel warns
+# (sub_running_bw() in kernel/sched/deadline.c, from inactive_task_timer()).
+for server in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do
+	[ ! -e "$server" ] || echo 0 >"$server"
+done
 rm -f /tmp/hostile.ended
 count_on &
 relay "$BUILD/kvm/hostile" "$@"
