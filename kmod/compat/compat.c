@@ -267,9 +267,23 @@ static enum compat_access intel_access(struct kvm_vcpu *vcpu)
 	}
 }
 
+DEFINE_STATIC_CALL_NULL(vpmu_msr_allowed, vpmu_compat_proto_msr_allowed);
+
+/*
+ * May KVM complete this access, or is it filtered (KVM_X86_SET_MSR_FILTER)?  QEMU has a filter for
+ * an MSR of another kind.
+ */
+static bool msr_allowed(struct kvm_vcpu *vcpu, enum compat_access access)
+{
+	u32 type = access == COMPAT_WRMSR ? KVM_MSR_FILTER_WRITE : KVM_MSR_FILTER_READ;
+
+	return !rcu_access_pointer(vcpu->kvm->arch.msr_filter) ||
+	       static_call(vpmu_msr_allowed)(vcpu, vcpu->arch.regs[VCPU_REGS_RCX], type);
+}
+
 /*
  * Left to KVM: what a nested guest does, which may be its hypervisor's; what a debugger steps
- * through, as KVM then exits to userspace behind the instruction; MSRs that userspace has filtered.
+ * through, as KVM then exits to userspace behind the instruction; MSRs that userspace filters.
  */
 enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu)
 {
@@ -280,7 +294,7 @@ enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu)
 	if ((vcpu->arch.hflags & HF_GUEST_MASK) || vcpu->guest_debug ||
 	    vpmu_compat_state_encrypted(vcpu))
 		return COMPAT_NO_ACCESS;
-	if (access != COMPAT_RDPMC && rcu_access_pointer(vcpu->kvm->arch.msr_filter))
+	if (access != COMPAT_RDPMC && !msr_allowed(vcpu, access))
 		return COMPAT_NO_ACCESS;
 	return access;
 }
@@ -335,7 +349,7 @@ static unsigned long find_get_cpl(void)
 
 int vpmu_compat_init(void)
 {
-	unsigned long cpl, address, lookup, is_kvm, deliver;
+	unsigned long cpl, address, lookup, is_kvm, deliver, allowed;
 
 	request_module("%s", vpmu_compat_kvm_module());
 	cpl = find_get_cpl();
@@ -353,11 +367,15 @@ int vpmu_compat_init(void)
 	deliver = vpmu_compat_require("kvm_pmu_deliver_pmi");
 	if (!deliver)
 		return -ENOENT;
+	allowed = vpmu_compat_require("kvm_msr_allowed");
+	if (!allowed)
+		return -ENOENT;
 	if (find_process_nmi() || find_exit_info() || find_skip_instruction())
 		return -ENOENT;
 	static_call_update(vpmu_deliver_pmi, (void *)deliver);
 	static_call_update(vpmu_compat_get_cpl, (void *)cpl);
 	static_call_update(vpmu_file_is_vm, (void *)is_kvm);
+	static_call_update(vpmu_msr_allowed, (void *)allowed);
 	static_call_update(vpmu_module_address, (void *)address);
 	static_call_update(vpmu_lookup_name, (void *)lookup);
 

@@ -202,6 +202,7 @@ fastpath_t vpmu_compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 struct x86_emulate_ctxt;
 int vpmu_compat_proto_emulate(struct x86_emulate_ctxt *ctxt);
 int vpmu_compat_proto_skip(struct kvm_vcpu *vcpu);
+bool vpmu_compat_proto_msr_allowed(struct kvm_vcpu *vcpu, u32 msr, u32 type);
 void vpmu_compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
 int vpmu_compat_proto_get_cpl(struct kvm_vcpu *vcpu);
 struct module *vpmu_compat_proto_module_address(unsigned long address);

@@ -55,7 +55,7 @@ else
 	needed+=" vmx_get_exit_info vmx_vcpu_run nested_vmx_enter_non_root_mode perf_guest_get_msrs perf_events_lapic_init"
 	grep -q ' vmx_get_cpl_no_cache' /proc/kallsyms || needed+=" vmx_get_cpl"
 fi
-[ "$times" -le 5 ] || needed+=" __module_address kallsyms_lookup_name file_is_kvm kvm_pmu_deliver_pmi
+[ "$times" -le 5 ] || needed+=" __module_address kallsyms_lookup_name kvm_msr_allowed file_is_kvm kvm_pmu_deliver_pmi
 	kvm_pmu_is_valid_msr kvm_pmu_set_msr kvm_pmu_rdpmc kvm_pmu_handle_event kvm_arch_vcpu_load
 	kvm_arch_vcpu_put x86_pmu_start x86_pmu_stop x86_perf_event_set_period kvm_vcpu_halt
 	kvm_vcpu_reset kvm_arch_destroy_vm kvm_vcpu_ioctl_set_cpuid kvm_vcpu_ioctl_set_cpuid2

@@ -301,6 +301,15 @@ static void deny_reads(struct vm *vm, struct pmu pmu)
 	IOCTL(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
 }
 
+static void qemus_filter(void)
+{
+	struct vm vm = make_vm(true);
+
+	filter_as_qemu(&vm);
+	check_accesses(&vm, pmu_of(&vm), "QEMU's filter");
+	free_vm(&vm);
+}
+
 static void filtered(void)
 {
 	struct kvm_enable_cap cap = {
@@ -387,6 +396,7 @@ int main(void)
 		skip_all("no /dev/kvm-vpmu");
 	pin(0, 0);
 	plain();
+	qemus_filter();
 	borrowed();
 	stepped();
 	status();

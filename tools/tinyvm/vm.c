@@ -92,6 +92,18 @@ struct vm make_vm_attached(unsigned int flags, int device)
 	return make(flags, MEMORY, device);
 }
 
+/* MSR_CORE_THREAD_COUNT: kvm_arch_init() of QEMU's target/i386/kvm/kvm.c */
+void filter_as_qemu(const struct vm *vm)
+{
+	uint8_t none = 0;
+	struct kvm_msr_filter filter = {
+		.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
+		.ranges[0] = { .flags = KVM_MSR_FILTER_READ, .base = 0x35, .nmsrs = 1, .bitmap = &none },
+	};
+
+	IOCTL(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
+}
+
 void load_code(struct vm *vm, const char *start, const char *end, struct kvm_regs regs)
 {
 	struct kvm_sregs sregs;

@@ -66,6 +66,9 @@ static inline struct vm make_vm(bool pmu)
 	return make_vm_with(pmu ? 0 : VM_NO_PMU, MEMORY);
 }
 
+/* With QEMU's filter of MSRs, which is for one that has nothing to do with counters */
+void filter_as_qemu(const struct vm *vm);
+
 void load_code(struct vm *vm, const char *start, const char *end, struct kvm_regs regs);
 
 void run_until(struct vm *vm, uint32_t reason);

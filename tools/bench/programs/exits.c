@@ -10,7 +10,7 @@
  * line "NAME VALUE" each: of an iteration, the oracle's counts, and what the
  * counters read.  An iteration's share is the difference between many
  * iterations and few, each in the run of many that the host's timer disturbed
- * least.  The VM has an APIC, as KVM's mediated vPMU wants it.
+ * least.  The VM has an APIC, as KVM's mediated vPMU wants it, and QEMU's filter of MSRs.
  */
 #define _GNU_SOURCE
 #include <argp.h>
@@ -255,6 +255,7 @@ static void measure(void)
 	struct counts many, few;
 	char name[16];
 
+	filter_as_qemu(&vm);
 	if (freeze >= 0) {
 		struct kvm_vpmu_settings s = {
 			.fd = vm.fd, .fields = KVM_VPMU_SET_FREEZE, .freeze = freeze,
