@@ -72,7 +72,7 @@ static u64 quiet_slots(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
 		bool loud;
 
 		if (i != VPMU_NO_SLOT && vv->counter[i].slot == slot &&
-		    vpmu_holds_slot(pc, &vv->counter[i]))
+		    vpmu_holds_slot(vv, pc, i))
 			loud = vpmu_guest_interrupts(&vv->guest, i);
 		else
 			loud = vpmu_compat_host_has(vpmu_hw_index(vpmu_hw, slot));
@@ -151,7 +151,7 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
-		if (!c->borrows)
+		if (!(vv->borrowing & BIT(i)))
 			continue;
 		slot = pick_lender(pc, losses, c);
 		if (slot == VPMU_NO_SLOT)
@@ -159,13 +159,13 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 		lend_counter(pc, slot);
 		if (unlikely(pairs))
 			lend_partner(pc, slot, pairs);
-		vpmu_hw->write(slot, vpmu_counter_armed_value(vv, i, level, false));
+		vpmu_hw->write(slot, vpmu_counter_armed_value(vv, c, level, VPMU_ARM_FOR_ENTRY));
 		vpmu_hw->start(slot, vv->guest.select[i], false);
 		pc->owner[slot] = i;
 		c->slot = slot;
-		vv->placed++;
+		vv->placed |= BIT(i);
 		vv->stats.borrowed++;
-		vv->stats.gaps += c->in_host;
+		vv->stats.gaps += !!(vv->in_host & BIT(i));
 	}
 	pc->was_lent = pc->lent;
 	vv->hot.msr_list_valid = false;
@@ -203,11 +203,11 @@ void vpmu_give_back(struct vpmu_vcpu *vv)
 		if (i == VPMU_NO_SLOT)
 			continue;
 		c = &vv->counter[i];
-		vpmu_counter_sync_value(vv, i, pc->seen[slot], vpmu_counter_take_overflowed(c));
+		vpmu_counter_sync_value(vv, c, pc->seen[slot], vpmu_counter_take_overflowed(c));
 		c->running += ticks;
 		pc->owner[slot] = VPMU_NO_SLOT;
 		c->slot = VPMU_NO_SLOT;
-		vv->placed--;
+		vv->placed &= ~BIT(i);
 	}
 	if (vpmu_hw->returned)
 		vpmu_hw->returned(pc->was_lent);

@@ -88,14 +88,14 @@ static inline void vpmu_tally_emulated(struct vpmu_tally *t, enum vpmu_class cla
 static inline s64 vpmu_count_surplus(const struct vpmu_count *c,
 				     const struct vpmu_tally *t)
 {
+	const s64 *surplus = t->surplus[c->class];
 	s64 sum = 0;
 
-	if (c->class == VPMU_OTHER)
-		return 0;
+	/* VPMU_OTHER's is 0. */
 	if (c->filter & VPMU_IN_KERNEL)
-		sum += t->surplus[c->class][VPMU_KERNEL];
+		sum += surplus[VPMU_KERNEL];
 	if (c->filter & VPMU_IN_USER)
-		sum += t->surplus[c->class][VPMU_USER];
+		sum += surplus[VPMU_USER];
 	return sum;
 }
 

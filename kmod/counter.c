@@ -77,7 +77,7 @@ static void count_on_borrowed(struct vpmu_vcpu *vv, enum vpmu_class class, int l
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 
-		if (c->borrows && c->slot == VPMU_NO_SLOT && c->count.class == class &&
+		if ((vv->borrowing & ~vv->placed & BIT(i)) && c->count.class == class &&
 		    (c->count.filter & BIT(level)) &&
 		    vpmu_count_add(&vv->guest.value[i], 1))
 			vpmu_counter_overflow(vv, i);
@@ -87,7 +87,7 @@ static void count_on_borrowed(struct vpmu_vcpu *vv, enum vpmu_class class, int l
 /* The privilege level is expensive on Intel's CPUs; any will do if no counter depends on it. */
 void vpmu_count_emulated(struct vpmu_vcpu *vv, enum vpmu_class class)
 {
-	int level = vv->nr_cpl_filtered ? vpmu_level(vv) : VPMU_KERNEL;
+	int level = vpmu_started(vv) & vv->cpl_filtered ? vpmu_level(vv) : VPMU_KERNEL;
 
 	if (unlikely(vv->hot.slow & VPMU_SLOW_REPEATS) && class == VPMU_INSTRUCTION) {
 		vv->hot.slow &= ~VPMU_SLOW_REPEATS;
@@ -119,25 +119,24 @@ void __vpmu_flush_pending(struct vpmu_vcpu *vv)
  * Host perf would report an unknown NMI, or an overflow of a counter that isn't its own
  * (amd_pmu_v2_handle_irq()).
  */
-void vpmu_counter_expect_nmi(struct vpmu_vcpu *vv, unsigned int i)
+void vpmu_counter_expect_nmi(struct vpmu_vcpu *vv, const struct vpmu_counter *c)
 {
-	struct vpmu_counter *c = &vv->counter[i];
-
-	if (vpmu_guest_interrupts(&vv->guest, i))
+	if (vpmu_guest_interrupts(&vv->guest, c->index))
 		this_cpu_write(vpmu_cpu.late_nmi, jiffies + LATE_NMI);
-	if (!c->borrows)
+	if (!(vv->borrowing & BIT(c->index)))
 		vpmu_hw->ack(BIT_ULL(c->slot));
 }
 
-bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, bool wrapped)
+bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, struct vpmu_counter *c, s64 gain,
+				bool wrapped)
 {
 	if (gain < 0) {
 		vv->stats.anomalies++;
 		irq_work_queue(&anomaly);
 	}
 
-	if (vpmu_count_add(&vv->guest.value[i], gain)) {
-		vpmu_counter_overflow(vv, i);
+	if (vpmu_count_add(&vv->guest.value[c->index], gain)) {
+		vpmu_counter_overflow(vv, c->index);
 		return false;
 	}
 	if (wrapped)
@@ -150,44 +149,50 @@ bool vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i)
 	return __vpmu_counter_sync(vv, i);
 }
 
+/* Does counter @c count an instruction that KVM completes now? */
+static bool counts_now(struct vpmu_vcpu *vv, const struct vpmu_counter *c)
+{
+	return !(vv->cpl_filtered & BIT(c->index)) || (c->count.filter & BIT(vpmu_level(vv)));
+}
+
 /*
  * Where VM entries don't count, each instruction that KVM emulates lets the physical counter fall
  * behind.  So that not each of them needs a correction, a counter far from overflow runs ahead by
  * some; the counter then overflows early, and is armed once more.
  *
- * @emulating: as for vpmu_counter_armed_value(); one ahead is exact then.
+ * @c is in vpmu_vcpu.exact.  If KVM completes an instruction, one ahead is exact.
  */
-unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, const struct vpmu_counter *c,
+				     enum vpmu_arming arming)
 {
-	struct vpmu_counter *c = &vv->counter[i];
-	u64 left = VPMU_COUNTER_MASK - vv->guest.value[i];
+	u64 left = VPMU_COUNTER_MASK - vv->guest.value[c->index];
 	unsigned int margin = 0;
 
-	if (!c->exact)
-		return 0;
 	if (left >= ARM_MARGIN_FROM)
 		margin = ARM_MARGIN;
-	else if (left && emulating && c->count.class == VPMU_INSTRUCTION)
+	else if (left && arming != VPMU_ARM_FOR_ENTRY && c->count.class == VPMU_INSTRUCTION &&
+		 counts_now(vv, c))
 		margin = 1;
 	vv->hot.margin = min_t(s64, vv->hot.margin, margin);
 	return margin;
 }
 
-void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
+void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arming)
 {
+	struct vpmu_counter *c = &vv->counter[i];
 	u64 value;
 	int level;
 
 	lockdep_assert_irqs_disabled();
-	if (vv->counter[i].slot == VPMU_NO_SLOT)
+	if (c->slot == VPMU_NO_SLOT)
 		return;
 	level = vpmu_counter_prepare_arming(vv);
-	value = vpmu_counter_armed_value(vv, i, level, emulating);
-	vpmu_hw->write(vv->counter[i].slot, value);
+	value = vpmu_counter_armed_value(vv, c, level, arming);
+	vpmu_hw->write(c->slot, value);
 }
 
 void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i)
 {
 	if (unlikely(__vpmu_counter_sync(vv, i)))
-		vpmu_counter_arm(vv, i, false);
+		vpmu_counter_arm(vv, i, VPMU_ARM_FOR_ENTRY);
 }

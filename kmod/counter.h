@@ -40,14 +40,13 @@ static inline void vpmu_flush_pending(struct vpmu_vcpu *vv)
 }
 
 /*
- * What the coming VM entry adds to counter @i beyond what the guest does, provided that the guest
+ * What the coming VM entry adds to counter @c beyond what the guest does, provided that the guest
  * is entered at @level.
  */
-static inline int vpmu_counter_next_entry(const struct vpmu_vcpu *vv, unsigned int i, int level)
+static inline int vpmu_counter_next_entry(const struct vpmu_counter *c, int level)
 {
-	const struct vpmu_count *c = &vv->counter[i].count;
-
-	return vpmu_hw->entry_counts && c->class != VPMU_OTHER && (c->filter & BIT(level));
+	return vpmu_hw->entry_counts && c->count.class != VPMU_OTHER &&
+	       (c->count.filter & BIT(level));
 }
 
 /* Can physical counter @slot count the event of @c? */
@@ -62,16 +61,23 @@ static inline bool vpmu_counter_fits(int slot, const struct vpmu_counter *c)
 static __always_inline bool vpmu_counter_is_free(const struct vpmu_cpu *pc, int slot)
 {
 	return pc->owner[slot] == VPMU_NO_SLOT && !(pc->host_saved & BIT(slot)) &&
-	       !vpmu_hw->in_use(slot);
+	       ((pc->cleared & BIT(slot)) || !vpmu_hw->in_use(slot));
 }
 
 /*
- * Is counter @c, which has a slot, on that physical counter now?  One that borrows isn't once an
+ * Is counter @i, which has a slot, on that physical counter now?  One that borrows isn't once an
  * NMI has given the physical counter back.
  */
-static inline bool vpmu_holds_slot(const struct vpmu_cpu *pc, const struct vpmu_counter *c)
+static inline bool vpmu_holds_slot(const struct vpmu_vcpu *vv, const struct vpmu_cpu *pc,
+				   unsigned int i)
 {
-	return !c->borrows || (READ_ONCE(pc->lent) & BIT(c->slot));
+	return !(vv->borrowing & BIT(i)) || (READ_ONCE(pc->lent) & BIT(vv->counter[i].slot));
+}
+
+/* The counters that were started */
+static inline unsigned long vpmu_started(const struct vpmu_vcpu *vv)
+{
+	return vv->placed | vv->borrowing;
 }
 
 /* Before a physical counter of this CPU is started */
@@ -84,37 +90,37 @@ static __always_inline void vpmu_counter_prepare(struct vpmu_cpu *pc)
 }
 
 /*
- * The physical counter of counter @i overflowed, and the NMI is still to come: it will find no
+ * The physical counter of @c overflowed, and the NMI is still to come: it will find no
  * overflow.
  */
-void vpmu_counter_expect_nmi(struct vpmu_vcpu *vv, unsigned int i);
+void vpmu_counter_expect_nmi(struct vpmu_vcpu *vv, const struct vpmu_counter *c);
 
 /*
  * The rest of vpmu_counter_sync_value() if the physical counter (@wrapped) or the guest's
  * overflowed, or @gain is impossible.
  */
-bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, unsigned int i, s64 gain, bool wrapped);
+bool vpmu_counter_sync_overflow(struct vpmu_vcpu *vv, struct vpmu_counter *c, s64 gain,
+				bool wrapped);
 
 /*
  * Add what a counter gained to the guest's value; @hw is the physical value.  @seen: if the
  * physical counter overflowed, the NMI came already.
  */
-static __always_inline bool vpmu_counter_sync_value(struct vpmu_vcpu *vv, unsigned int i, u64 hw,
-						    bool seen)
+static __always_inline bool vpmu_counter_sync_value(struct vpmu_vcpu *vv, struct vpmu_counter *c,
+						    u64 hw, bool seen)
 {
-	struct vpmu_count *c = &vv->counter[i].count;
-	bool wrapped = vpmu_count_wrapped(c, hw);
+	bool wrapped = vpmu_count_wrapped(&c->count, hw);
 	u64 value;
 	s64 gain;
 
 	/* First, as the NMI's handler sees no overflow any more where @c has @hw. */
 	if (unlikely(wrapped) && !seen)
-		vpmu_counter_expect_nmi(vv, i);
-	gain = vpmu_count_sync(c, &vv->tally, hw);
-	value = vv->guest.value[i] + gain;
+		vpmu_counter_expect_nmi(vv, c);
+	gain = vpmu_count_sync(&c->count, &vv->tally, hw);
+	value = vv->guest.value[c->index] + gain;
 	if (unlikely(wrapped || gain < 0 || value > VPMU_COUNTER_MASK))
-		return vpmu_counter_sync_overflow(vv, i, gain, wrapped);
-	vv->guest.value[i] = value;
+		return vpmu_counter_sync_overflow(vv, c, gain, wrapped);
+	vv->guest.value[c->index] = value;
 	return false;
 }
 
@@ -143,7 +149,7 @@ static __always_inline bool __vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned i
 
 	vpmu_flush_pending(vv);
 	seen = vpmu_counter_take_overflowed(c);
-	return vpmu_counter_sync_value(vv, i, vpmu_hw->read(c->slot), seen);
+	return vpmu_counter_sync_value(vv, c, vpmu_hw->read(c->slot), seen);
 }
 
 /**
@@ -160,7 +166,8 @@ bool vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i);
 /* The same, and arm the counter again if that is necessary. */
 void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i);
 
-unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
+unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, const struct vpmu_counter *c,
+				     enum vpmu_arming arming);
 
 /*
  * Before counters are armed: bring the tally up to date.
@@ -176,34 +183,38 @@ static inline int vpmu_counter_prepare_arming(struct vpmu_vcpu *vv)
 /*
  * The physical value that overflows together with the guest's.
  * @level: of vpmu_counter_prepare_arming()
- * @emulating: KVM is emulating the WRMSR that asks for it, and is about to note that: the coming VM
- * entry makes up for the WRMSR.  Otherwise the entry makes up for nothing.
+ *
+ * The coming VM entry makes up for an instruction that KVM completes.
  */
-static __always_inline u64 vpmu_counter_armed_value(struct vpmu_vcpu *vv, unsigned int i, int level,
-						    bool emulating)
+static __always_inline u64 vpmu_counter_armed_value(struct vpmu_vcpu *vv, struct vpmu_counter *c,
+						    int level, enum vpmu_arming arming)
 {
-	struct vpmu_counter *c = &vv->counter[i];
+	u64 value = vv->guest.value[c->index];
 	int bias;
 
-	if (c->count.class == VPMU_OTHER)
-		return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], 0);
+	/* Without an interrupt, the overflow is found by reading a register. */
+	if (!(vv->exact & BIT(c->index)))
+		return vpmu_count_arm(&c->count, &vv->tally, value, 0);
 	if (!vpmu_hw->entry_counts) {
-		bias = -(int)vpmu_counter_arm_margin(vv, i, emulating);
-		return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
+		bias = -(int)vpmu_counter_arm_margin(vv, c, arming);
+		return vpmu_count_arm(&c->count, &vv->tally, value, bias);
 	}
 
-	bias = vpmu_counter_next_entry(vv, i, level);
-	if (!emulating) {
-		vv->armed_level = level;
-		vv->hot.slow |= VPMU_SLOW_ARMED;
-	} else if (bias > 0 && c->count.class == VPMU_INSTRUCTION) {
+	if (arming != VPMU_ARM_FOR_ENTRY && c->count.class == VPMU_INSTRUCTION) {
 		/* Not below 0: a physical value ahead of the guest's could have overflowed. */
-		bias--;
+		bias = 0;
+	} else {
+		bias = vpmu_counter_next_entry(c, level);
+		/* Userspace may still change the level, but not behind a WRMSR. */
+		if (arming != VPMU_ARM_FOR_WRMSR) {
+			vv->armed_level = level;
+			vv->hot.slow |= VPMU_SLOW_ARMED;
+		}
 	}
-	return vpmu_count_arm(&c->count, &vv->tally, vv->guest.value[i], bias);
+	return vpmu_count_arm(&c->count, &vv->tally, value, bias);
 }
 
 /* Make the physical counter, if there is one, overflow together with the guest's. */
-void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
+void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arming);
 
 #endif

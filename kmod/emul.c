@@ -28,7 +28,7 @@ static void rearm(struct vpmu_vcpu *vv)
 	int level;
 
 	/* Without an interrupt, the overflow is found by reading a register. */
-	if (!vv->nr_exact) {
+	if (!(vpmu_started(vv) & vv->exact)) {
 		vv->hot.margin = margin;
 		return;
 	}
@@ -38,15 +38,15 @@ static void rearm(struct vpmu_vcpu *vv)
 		s64 headroom;
 
 		/* A counter that borrows has been armed just now, or will be at the next entry. */
-		if (c->slot == VPMU_NO_SLOT || c->borrows || !c->exact)
+		if (!(vv->placed & ~vv->borrowing & vv->exact & BIT(i)))
 			continue;
 		headroom = vpmu_count_headroom(&c->count, &vv->tally,
-					       vpmu_counter_next_entry(vv, i, level));
+					       vpmu_counter_next_entry(c, level));
 		if (headroom < 0) {
 			vpmu_counter_sync(vv, i);
-			vpmu_counter_arm(vv, i, false);
+			vpmu_counter_arm(vv, i, VPMU_ARM_FOR_ENTRY);
 			headroom = vpmu_count_headroom(&c->count, &vv->tally,
-						       vpmu_counter_next_entry(vv, i, level));
+						       vpmu_counter_next_entry(c, level));
 		}
 		margin = min(margin, headroom);
 	}
@@ -83,7 +83,7 @@ static noinline u32 entry_slowly(struct vpmu_vcpu *vv)
 	if (vpmu_hw->entry_counts && vv->placed)
 		tally_entry(vv, vpmu_level(vv));
 	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE)) {
-		vv->assumed[vpmu_level(vv)] += vv->placed > 0;
+		vv->assumed[vpmu_level(vv)] += !!vv->placed;
 		vv->measuring = vpmu_measure_begin(vv);
 	}
 	return vv->measuring || vv->borrowing || vv->hot.watch;

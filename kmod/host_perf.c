@@ -32,6 +32,8 @@ void vpmu_host_evict(unsigned int first, unsigned int last)
 	last = min(last, vpmu_hw->nr - 1);
 	for (slot = first; slot <= last; slot++) {
 		vpmu_host_count_saved(slot, false);
+		this_cpu_and(vpmu_cpu.cleared, ~BIT(slot));
+		this_cpu_and(vpmu_cpu.kept, ~BIT(slot));
 		/* Host perf writes its own count there. */
 		if (pc->owner[slot] == VPMU_NO_SLOT)
 			this_cpu_and(vpmu_cpu.dirty, ~BIT(slot));
@@ -44,8 +46,10 @@ void vpmu_host_evict(unsigned int first, unsigned int last)
 		if (pc->owner[slot] == VPMU_NO_SLOT)
 			continue;
 		i = pc->owner[slot];
-		vpmu_sched_stop(vv, i);
+		vpmu_sched_stop(vv, BIT(i));
 		pc->dirty &= ~BIT(slot);
+		pc->cleared &= ~BIT(slot);
+		pc->kept &= ~BIT(slot);
 		vv->stats.evicted++;
 		evicted |= BIT(i);
 	}
@@ -53,8 +57,7 @@ void vpmu_host_evict(unsigned int first, unsigned int last)
 		/* Nobody's, but not free: host perf comes there now. */
 		for (slot = first; slot <= last; slot++)
 			pc->owner[slot] = __ffs(evicted);
-		for_each_set_bit(i, &evicted, VPMU_MAX_COUNTERS)
-			vpmu_sched_start(vv, i, false);
+		vpmu_sched_start(vv, evicted, VPMU_ARM_FOR_ENTRY);
 		for (slot = first; slot <= last; slot++)
 			pc->owner[slot] = VPMU_NO_SLOT;
 	}
@@ -80,10 +83,8 @@ void vpmu_host_reassert(struct vpmu_vcpu *vv)
 	unsigned int i;
 
 	for (i = 0; i < vv->guest.nr; i++) {
-		const struct vpmu_counter *c = &vv->counter[i];
-
-		if (c->slot != VPMU_NO_SLOT && vpmu_holds_slot(pc, c))
-			mask |= BIT(c->slot);
+		if ((vv->placed & BIT(i)) && vpmu_holds_slot(vv, pc, i))
+			mask |= BIT(vv->counter[i].slot);
 	}
 	vpmu_hw->reassert(mask);
 }

@@ -165,6 +165,7 @@ void vpmu_measure_end(struct vpmu_vcpu *vv)
 	lockdep_assert_irqs_disabled();
 	count = vpmu_hw->stop(m->slot);
 	this_cpu_or(vpmu_cpu.dirty, BIT(m->slot));
+	this_cpu_and(vpmu_cpu.kept, ~BIT(m->slot));
 
 	raw_spin_lock(&lock);
 	if (vpmu_compat_interrupt_exit(vv->hot.vcpu) && m->rip == vpmu_compat_rip(vv->hot.vcpu))

@@ -131,7 +131,7 @@ int vpmu_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
 }
 
 static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
-			  bool emulating)
+			  enum vpmu_arming arming)
 {
 	unsigned long flags;
 
@@ -139,12 +139,12 @@ static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 	/* An overflow so far is dealt with first. */
 	vpmu_counter_sync(vv, i);
 	vv->guest.value[i] = data & VPMU_COUNTER_MASK;
-	vpmu_counter_arm(vv, i, emulating);
+	vpmu_counter_arm(vv, i, arming);
 	local_irq_restore(flags);
 }
 
 static void write_select(struct vpmu_vcpu *vv, unsigned int i, u64 data,
-			 bool emulating)
+			 enum vpmu_arming arming)
 {
 	unsigned long flags;
 
@@ -152,41 +152,30 @@ static void write_select(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 		return;
 
 	local_irq_save(flags);
-	vpmu_sched_set_select(vv, i, data, emulating);
+	vpmu_sched_set_select(vv, i, data, arming);
 	local_irq_restore(flags);
 }
 
 /* The selects of all fixed counters at once */
-static void write_fixed_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
+static void write_fixed_control(struct vpmu_vcpu *vv, u64 data, enum vpmu_arming arming)
 {
 	unsigned int i;
 
 	vv->guest.fixed_control = data;
 	for (i = vv->guest.general; i < vv->guest.nr; i++)
 		write_select(vv, i, vpmu_guest_fixed_select(data, i - vv->guest.general),
-			     emulating);
+			     arming);
 }
 
-static void write_control(struct vpmu_vcpu *vv, u64 data, bool emulating)
+static void write_control(struct vpmu_vcpu *vv, u64 data, enum vpmu_arming arming)
 {
-	unsigned long on = 0, off = 0, flags;
-	u64 changes = vv->guest.control;
-	unsigned int i;
+	unsigned long before, flags;
 
 	local_irq_save(flags);
-	vv->guest.control = data & vpmu_guest_counter_mask(&vv->guest);
-	changes ^= vv->guest.control;
-	for (i = 0; i < vv->guest.nr; i++) {
-		if (!(changes & vpmu_guest_bit(&vv->guest, i)))
-			continue;
-		vpmu_guest_note_counting(&vv->guest, i);
-		if (vv->guest.counting & BIT(i))
-			on |= BIT(i);
-		else
-			off |= BIT(i);
-	}
-	vpmu_sched_stop_some(vv, off);
-	vpmu_sched_start_some(vv, on, emulating);
+	before = vv->guest.counting;
+	vpmu_guest_set_control(&vv->guest, data & vpmu_guest_counter_mask(&vv->guest));
+	vpmu_sched_stop(vv, before & ~vv->guest.counting);
+	vpmu_sched_start(vv, vv->guest.counting & ~before, arming);
 	local_irq_restore(flags);
 }
 
@@ -212,6 +201,7 @@ static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_ini
 {
 	struct guest_pmu *guest = &vv->guest;
 	struct guest_reg reg = vpmu_guest_decode(guest, msr);
+	enum vpmu_arming arming = host_initiated ? VPMU_ARM_FOR_ENTRY : VPMU_ARM_FOR_WRMSR;
 
 	if (write_faults(guest, reg, data, host_initiated))
 		return false;
@@ -219,8 +209,7 @@ static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_ini
 	trace_vpmu_msr(vv, true, host_initiated, msr, data);
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
-		write_select(vv, clamp_index(reg.index), guest->ops->select_bits(data),
-			     !host_initiated);
+		write_select(vv, clamp_index(reg.index), guest->ops->select_bits(data), arming);
 		break;
 	case GUEST_REG_COUNTER_LOW:
 		/* Userspace restores all bits of a counter by this, too. */
@@ -228,13 +217,13 @@ static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_ini
 			data = (s64)(s32)data;
 		fallthrough;
 	case GUEST_REG_COUNTER:
-		write_counter(vv, clamp_index(reg.index), data, !host_initiated);
+		write_counter(vv, clamp_index(reg.index), data, arming);
 		break;
 	case GUEST_REG_FIXED_CONTROL:
-		write_fixed_control(vv, data, !host_initiated);
+		write_fixed_control(vv, data, arming);
 		break;
 	case GUEST_REG_CONTROL:
-		write_control(vv, data, !host_initiated);
+		write_control(vv, data, arming);
 		break;
 	case GUEST_REG_STATUS:
 		if (host_initiated)

@@ -30,7 +30,7 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	 * Counters that count in host mode could overflow behind this handler, and perf's handler
 	 * would report an unknown NMI.
 	 */
-	if (vv && vv->placed_in_host)
+	if (vv && (vv->placed & vv->in_host))
 		pc->paused = vpmu_hw->pause();
 
 	if (vv && vv->placed)
@@ -39,12 +39,12 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		int i = READ_ONCE(pc->owner[slot]);
 
 		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot ||
-		    vv->counter[i].overflowed || !vpmu_holds_slot(pc, &vv->counter[i]))
+		    vv->counter[i].overflowed || !vpmu_holds_slot(vv, pc, i))
 			continue;
 		if (!vpmu_count_wrapped(&vv->counter[i].count, vpmu_hw->read(slot)))
 			continue;
 		/* vpmu_give_back_lent() does that for a lent one, unless host perf's is pending. */
-		if (!vv->counter[i].borrows)
+		if (!(vv->borrowing & BIT(i)))
 			vpmu_hw->ack(BIT_ULL(slot));
 		vv->counter[i].overflowed = true;
 		handled++;

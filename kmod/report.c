@@ -184,9 +184,9 @@ static void describe_counter(const struct vpmu_vcpu *vv, unsigned int i,
 	out->running_ns = to_ns(c->running);
 	if (vpmu_guest_counting(&vv->guest, i))
 		out->flags |= KVM_VPMU_COUNTER_ENABLED;
-	if (vv->denied & BIT_ULL(i))
+	if (vv->denied & BIT(i))
 		out->flags |= KVM_VPMU_COUNTER_DENIED;
-	if (c->borrows)
+	if (vv->borrowing & BIT(i))
 		out->flags |= KVM_VPMU_COUNTER_BORROWS;
 }
 

@@ -66,24 +66,27 @@ void vpmu_sched_unwatch(struct vpmu_vcpu *vv)
 	vpmu_sched_update_hot(vv);
 }
 
-/* Put counter @i on physical counter @slot, which is free, and start it. */
-static __always_inline void sched_in(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i,
-				     int slot, int level, bool emulating)
+/* Put counter @c on physical counter @slot, which is free, and start it. */
+static __always_inline void sched_in(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+				     struct vpmu_counter *c, int slot, int level,
+				     enum vpmu_arming arming)
 {
-	struct vpmu_counter *c = &vv->counter[i];
+	unsigned long bit = BIT(c->index);
+	u64 value = vpmu_counter_armed_value(vv, c, level, arming);
 
 	vpmu_counter_prepare(pc);
-	vpmu_hw->write(slot, vpmu_counter_armed_value(vv, i, level, emulating));
+	if (!(pc->kept & BIT(slot)) || pc->left[slot] != value)
+		static_call(vpmu_hw_write)(slot, value);
+	pc->kept &= ~BIT(slot);
 	pc->dirty &= ~BIT(slot);
 	pc->taken |= BIT(slot);
 	/* The NMI handler needs these before the counter runs, but not before that. */
 	c->slot = slot;
 	c->last = slot;
-	WRITE_ONCE(pc->owner[slot], i);
-	vv->placed++;
-	vv->placed_in_host += c->in_host;
+	WRITE_ONCE(pc->owner[slot], c->index);
+	vv->placed |= bit;
 	barrier();
-	vpmu_hw->start(slot, vv->guest.select[i], c->in_host);
+	static_call(vpmu_hw_start)(slot, c->select, vv->in_host & bit);
 }
 
 /* Counters were put on physical ones: tell host perf. */
@@ -95,25 +98,21 @@ static void note_taken(struct vpmu_cpu *pc)
 }
 
 /* The tally is up to date. */
-static __always_inline void sched_out(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
+static __always_inline void sched_out(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+				      struct vpmu_counter *c)
 {
-	struct vpmu_counter *c = &vv->counter[i];
 	int slot = c->slot;
-	u64 hw = vpmu_hw->stop(slot);
+	u64 hw = static_call(vpmu_hw_stop)(slot);
 
 	/* Whether its NMI has come is certain only now. */
-	vpmu_counter_sync_value(vv, i, hw, vpmu_counter_take_overflowed(c));
+	vpmu_counter_sync_value(vv, c, hw, vpmu_counter_take_overflowed(c));
 	WRITE_ONCE(pc->owner[slot], VPMU_NO_SLOT);
 	pc->dirty |= BIT(slot);
+	pc->cleared |= BIT(slot);
+	pc->kept |= BIT(slot);
+	pc->left[slot] = hw;
 	c->slot = VPMU_NO_SLOT;
-	vv->placed--;
-	vv->placed_in_host -= c->in_host;
-}
-
-static void borrow_from_now_on(struct vpmu_vcpu *vv, unsigned int i)
-{
-	vv->counter[i].borrows = true;
-	vv->borrowing++;
+	vv->placed &= ~BIT(c->index);
 }
 
 /* Has host perf a physical counter that @c could borrow? */
@@ -140,21 +139,23 @@ static noinline int make_room_for_pinned(struct vpmu_vcpu *vv, struct vpmu_cpu *
 					 const struct vpmu_counter *for_c)
 {
 	int slot = for_c->index, i = pc->owner[slot], other;
+	struct vpmu_counter *c;
 
-	if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot || vv->counter[i].borrows)
+	if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot || (vv->borrowing & BIT(i)))
 		return VPMU_NO_SLOT;
+	c = &vv->counter[i];
 	vpmu_flush_pending(vv);
-	sched_out(vv, pc, i);
+	sched_out(vv, pc, c);
 	/* Nobody's, but not free */
 	pc->owner[slot] = i;
-	other = find_slot(pc, &vv->counter[i]);
+	other = find_slot(pc, c);
 	if (other == VPMU_NO_SLOT)
-		other = make_room(vv, pc, &vv->counter[i]);
+		other = make_room(vv, pc, c);
 	if (other == VPMU_NO_SLOT) {
-		vv->counter[i].running += rdtsc() - vv->counter[i].since;
-		borrow_from_now_on(vv, i);
+		c->running += rdtsc() - c->since;
+		vv->borrowing |= BIT(i);
 	} else {
-		sched_in(vv, pc, i, other, vpmu_counter_prepare_arming(vv), false);
+		sched_in(vv, pc, c, other, vpmu_counter_prepare_arming(vv), VPMU_ARM_FOR_ENTRY);
 	}
 	pc->owner[slot] = VPMU_NO_SLOT;
 	return slot;
@@ -170,28 +171,36 @@ static noinline int make_room_for_pinned(struct vpmu_vcpu *vv, struct vpmu_cpu *
 static noinline int make_room(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
 			      const struct vpmu_counter *for_c)
 {
-	bool can_borrow = lendable(pc, for_c);
+	bool can_borrow = lendable(pc, for_c), in_host = vv->in_host & BIT(for_c->index);
 	unsigned int i;
 
 	if (for_c->pinned)
 		return make_room_for_pinned(vv, pc, for_c);
 
-	if (can_borrow && !for_c->in_host)
+	if (can_borrow && !in_host)
 		return VPMU_NO_SLOT;
 	for (i = 0; i < vv->guest.nr; i++) {
 		struct vpmu_counter *c = &vv->counter[i];
 		int slot = c->slot;
 
 		if (slot == VPMU_NO_SLOT || !vpmu_counter_fits(slot, for_c) || !lendable(pc, c) ||
-		    (can_borrow && c->in_host))
+		    (can_borrow && (vv->in_host & BIT(i))))
 			continue;
 		vpmu_flush_pending(vv);
-		sched_out(vv, pc, i);
+		sched_out(vv, pc, c);
 		c->running += rdtsc() - c->since;
-		borrow_from_now_on(vv, i);
+		vv->borrowing |= BIT(i);
 		return slot;
 	}
 	return VPMU_NO_SLOT;
+}
+
+static void put_bit(unsigned long *mask, unsigned int i, bool set)
+{
+	if (set)
+		*mask |= BIT(i);
+	else
+		*mask &= ~BIT(i);
 }
 
 /* What does counter @i count, and where? */
@@ -207,146 +216,114 @@ static noinline void change_config(struct vpmu_vcpu *vv, unsigned int i)
 	else
 		c->count.class = vpmu_guest_class(&vv->guest, i);
 	c->count.filter = vpmu_guest_filter(&vv->guest, i);
-	c->cpl_filtered = c->count.class != VPMU_OTHER &&
-			  c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER);
-	c->exact = c->count.class != VPMU_OTHER && vpmu_guest_interrupts(&vv->guest, i);
+	put_bit(&vv->cpl_filtered, i, c->count.class != VPMU_OTHER &&
+		c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER));
+	put_bit(&vv->exact, i, c->count.class != VPMU_OTHER &&
+		vpmu_guest_interrupts(&vv->guest, i));
 	c->pinned = i < vv->guest.general && vpmu_hw->pinned && vpmu_hw->pinned(c->select);
 	if (c->last != VPMU_NO_SLOT && !vpmu_counter_fits(c->last, c))
 		c->last = VPMU_NO_SLOT;
-	c->in_host = vv->freeze == KVM_VPMU_FREEZE_VCPU ||
-		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
-		      vpmu_guest_speculative(&vv->guest, i));
+	put_bit(&vv->in_host, i, vv->freeze == KVM_VPMU_FREEZE_VCPU ||
+		(vv->freeze == KVM_VPMU_FREEZE_HYBRID && vpmu_guest_speculative(&vv->guest, i)));
 }
 
 /*
- * May counter @i, which the guest has enabled, be started?
+ * May counter @c, which the guest has enabled and which wasn't started, be started?
  *
  * An ioctl other than KVM_RUN may be one of several that save the vCPU: between them no counter may
  * change, and no interrupt may come behind the ioctl that saves interrupts.
  */
-static __always_inline bool can_start(struct vpmu_vcpu *vv, unsigned int i)
+static __always_inline bool can_start(struct vpmu_vcpu *vv, const struct vpmu_counter *c)
 {
-	struct vpmu_counter *c = &vv->counter[i];
-
-	if (c->slot != VPMU_NO_SLOT || c->borrows || (vv->denied & BIT_ULL(i)))
-		return false;
-	if (c->select != vv->guest.select[i] || c->freeze != vv->freeze)
-		change_config(vv, i);
-	return likely(vv->running) || !c->in_host;
+	if (c->select != vv->guest.select[c->index] || c->freeze != vv->freeze)
+		change_config(vv, c->index);
+	return likely(vv->running) || !(vv->in_host & BIT(c->index));
 }
 
 /* @now: the TSC; @level: of vpmu_counter_prepare_arming() */
-static __always_inline void start_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i,
-					  u64 now, int level, bool emulating)
+static __always_inline void start_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+					  struct vpmu_counter *c, u64 now, int level,
+					  enum vpmu_arming arming)
 {
-	struct vpmu_counter *c = &vv->counter[i];
 	int slot;
 
 	c->overflowed = false;
 	c->since = now;
-	vv->nr_cpl_filtered += c->cpl_filtered;
-	vv->nr_exact += c->exact;
-
 	slot = find_slot(pc, c);
 	if (slot == VPMU_NO_SLOT)
 		slot = make_room(vv, pc, c);
 	if (slot == VPMU_NO_SLOT)
-		borrow_from_now_on(vv, i);
+		vv->borrowing |= BIT(c->index);
 	else
-		sched_in(vv, pc, i, slot, level, emulating);
+		sched_in(vv, pc, c, slot, level, arming);
 }
 
 /* The tally is up to date. */
-static __always_inline void stop_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i,
-					 u64 now)
+static __always_inline void stop_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+					 struct vpmu_counter *c, u64 now)
 {
-	struct vpmu_counter *c = &vv->counter[i];
 	u64 ticks = now - c->since;
 
-	vv->nr_cpl_filtered -= c->cpl_filtered;
-	vv->nr_exact -= c->exact;
 	c->enabled += ticks;
-	if (c->borrows) {
-		c->borrows = false;
-		vv->borrowing--;
+	if (vv->borrowing & BIT(c->index)) {
+		vv->borrowing &= ~BIT(c->index);
 	} else {
 		c->running += ticks;
-		sched_out(vv, pc, i);
+		sched_out(vv, pc, c);
 	}
 }
 
-void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating)
-{
-	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
-
-	lockdep_assert_irqs_disabled();
-	if (!vv->loaded || !can_start(vv, i))
-		return;
-	start_counter(vv, pc, i, rdtsc(), vpmu_counter_prepare_arming(vv), emulating);
-	note_taken(pc);
-	vpmu_sched_update_hot(vv);
-}
-
-static bool is_started(const struct vpmu_counter *c)
-{
-	return c->slot != VPMU_NO_SLOT || c->borrows;
-}
-
-void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i)
-{
-	lockdep_assert_irqs_disabled();
-	if (!is_started(&vv->counter[i]))
-		return;
-	vpmu_flush_pending(vv);
-	stop_counter(vv, this_cpu_ptr(&vpmu_cpu), i, rdtsc());
-	vpmu_sched_update_hot(vv);
-}
-
-void vpmu_sched_start_some(struct vpmu_vcpu *vv, unsigned long mask, bool emulating)
+void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming arming)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	int level;
-	unsigned int i;
 	u64 now;
 
 	lockdep_assert_irqs_disabled();
+	mask &= ~(vpmu_started(vv) | vv->denied);
 	if (!vv->loaded || !mask)
 		return;
 	level = vpmu_counter_prepare_arming(vv);
 	now = rdtsc();
-	for (i = 0; mask >> i; i++)
-		if ((mask >> i & 1) && can_start(vv, i))
-			start_counter(vv, pc, i, now, level, emulating);
+	for (; mask; mask &= mask - 1) {
+		struct vpmu_counter *c = &vv->counter[__ffs(mask)];
+
+		if (can_start(vv, c))
+			start_counter(vv, pc, c, now, level, arming);
+	}
 	note_taken(pc);
 	vpmu_sched_update_hot(vv);
 }
 
-void vpmu_sched_stop_some(struct vpmu_vcpu *vv, unsigned long mask)
+void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned long mask)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
-	unsigned int i;
 	u64 now;
 
 	lockdep_assert_irqs_disabled();
-	if (!vv->placed && !vv->borrowing)
+	mask &= vpmu_started(vv);
+	if (!mask)
 		return;
 	vpmu_flush_pending(vv);
 	now = rdtsc();
-	for (i = 0; mask >> i; i++)
-		if ((mask >> i & 1) && is_started(&vv->counter[i]))
-			stop_counter(vv, pc, i, now);
+	for (; mask; mask &= mask - 1)
+		stop_counter(vv, pc, &vv->counter[__ffs(mask)], now);
 	vpmu_sched_update_hot(vv);
 }
 
 /* Start all that the guest has enabled. */
 static void start_all(struct vpmu_vcpu *vv)
 {
-	vpmu_sched_start_some(vv, vv->guest.counting, false);
+	/* That runs before the guest does, if at all. */
+	bool completes = vv->hot.vcpu->arch.complete_userspace_io;
+
+	vpmu_sched_start(vv, vv->guest.counting,
+			 completes ? VPMU_ARM_FOR_COMPLETION : VPMU_ARM_FOR_ENTRY);
 }
 
 static void stop_all(struct vpmu_vcpu *vv)
 {
-	vpmu_sched_stop_some(vv, BIT(vv->guest.nr) - 1);
+	vpmu_sched_stop(vv, ~0UL);
 }
 
 /* Leave no count of the guest where anybody could read it. */
@@ -355,6 +332,7 @@ static void clear_dirty(void)
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	unsigned int slot;
 
+	pc->kept = 0;
 	if (!pc->dirty)
 		return;
 	if (!vpmu_compat_host_counters_dirty(vpmu_hw_index_mask(vpmu_hw, pc->dirty)))
@@ -380,9 +358,9 @@ static bool is_denied(struct vpmu_vcpu *vv, unsigned int i)
 	return !vpmu_compat_fixed_allowed(vcpu, i - vv->guest.general);
 }
 
-static u64 denied_counters(struct vpmu_vcpu *vv)
+static unsigned long denied_counters(struct vpmu_vcpu *vv)
 {
-	u64 denied = 0;
+	unsigned long denied = 0;
 	unsigned int i;
 
 	if (vpmu_compat_state_encrypted(vv->hot.vcpu))
@@ -391,7 +369,7 @@ static u64 denied_counters(struct vpmu_vcpu *vv)
 		return 0;
 	for (i = 0; i < vv->guest.nr; i++)
 		if (is_denied(vv, i))
-			denied |= BIT_ULL(i);
+			denied |= BIT(i);
 	return denied;
 }
 
@@ -401,7 +379,7 @@ void vpmu_sched_load(struct vpmu_vcpu *vv)
 	 * KVM may be about to complete an instruction before it checks its requests; on Linux 6.1 a
 	 * new filter makes no request.
 	 */
-	u64 denied = denied_counters(vv);
+	unsigned long denied = denied_counters(vv);
 	unsigned long flags;
 
 	local_irq_save(flags);
@@ -434,24 +412,20 @@ void vpmu_sched_put(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 }
 
-void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select, bool emulating)
+void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select,
+			   enum vpmu_arming arming)
 {
 	lockdep_assert_irqs_disabled();
-	vpmu_sched_stop(vv, i);
-	vv->guest.select[i] = select;
-	vpmu_guest_note_counting(&vv->guest, i);
-	if (is_denied(vv, i))
-		vv->denied |= BIT_ULL(i);
-	else
-		vv->denied &= ~BIT_ULL(i);
-	if (vv->guest.counting & BIT(i))
-		vpmu_sched_start(vv, i, emulating);
+	vpmu_sched_stop(vv, BIT(i));
+	vpmu_guest_set_select(&vv->guest, i, select);
+	put_bit(&vv->denied, i, is_denied(vv, i));
+	vpmu_sched_start(vv, vv->guest.counting & BIT(i), arming);
 }
 
 void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)
 {
 	u32 freeze = READ_ONCE(vv->vm->freeze);
-	u64 denied = denied_counters(vv);
+	unsigned long denied = denied_counters(vv);
 	unsigned long flags;
 
 	if (freeze == vv->freeze && denied == vv->denied)
@@ -475,10 +449,10 @@ void vpmu_sched_update_all(struct vpmu_vcpu *vv)
 		struct vpmu_counter *c = &vv->counter[i];
 
 		vpmu_counter_update(vv, i);
-		if (c->slot == VPMU_NO_SLOT && !c->borrows)
+		if (!(vpmu_started(vv) & BIT(i)))
 			continue;
 		c->enabled += now - c->since;
-		if (!c->borrows)
+		if (!(vv->borrowing & BIT(i)))
 			c->running += now - c->since;
 		c->since = now;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Guest counters scheduled onto physical ones, from vcpu_load to vcpu_put.  The functions that take
- * a counter's number are called with interrupts off, on the CPU that the vCPU is loaded on.
+ * counters are called with interrupts off, on the CPU that the vCPU is loaded on.
  */
 #ifndef VPMU_SCHED_H
 #define VPMU_SCHED_H
@@ -13,23 +13,19 @@ void vpmu_sched_load(struct vpmu_vcpu *vv);
 void vpmu_sched_put(struct vpmu_vcpu *vv);
 
 /**
- * vpmu_sched_start() - start a guest counter, if it isn't running
+ * vpmu_sched_start() - start guest counters that aren't running
  * @vv: the vCPU; nothing happens unless it is loaded
- * @i: the guest counter, which the guest has enabled
- * @emulating: the guest has done that by the instruction that KVM is emulating; the counter counts
- *	that instruction
+ * @mask: mask of guest counters, which the guest has enabled
+ * @arming: what KVM is about to do; an instruction that it completes counts
  */
-void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned int i, bool emulating);
+void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming arming);
 
-/* Stop a guest counter if it is running. */
-void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned int i);
-
-/* The same for the guest counters of @mask, which is cheaper for several. */
-void vpmu_sched_start_some(struct vpmu_vcpu *vv, unsigned long mask, bool emulating);
-void vpmu_sched_stop_some(struct vpmu_vcpu *vv, unsigned long mask);
+/* Stop those guest counters of @mask that are running. */
+void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned long mask);
 
 /* The guest's event select @i becomes @select. */
-void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select, bool emulating);
+void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select,
+			   enum vpmu_arming arming);
 
 /* Settings may have changed while counters run: the freeze mode, the event filter. */
 void vpmu_sched_apply_settings(struct vpmu_vcpu *vv);

@@ -28,8 +28,8 @@ TRACE_EVENT(vpmu_load,
 	TP_fast_assign(
 		__entry->pid = vv->hot.vcpu->kvm->userspace_pid;
 		__entry->vcpu = vv->hot.vcpu->vcpu_id;
-		__entry->placed = vv->placed;
-		__entry->borrowing = vv->borrowing;
+		__entry->placed = hweight_long(vv->placed);
+		__entry->borrowing = hweight_long(vv->borrowing);
 		__entry->taken = taken;
 	),
 	TP_printk("pid=%d vcpu=%d placed=%u borrowing=%u taken=%llu",
@@ -50,8 +50,8 @@ TRACE_EVENT(vpmu_put,
 	TP_fast_assign(
 		__entry->pid = vv->hot.vcpu->kvm->userspace_pid;
 		__entry->vcpu = vv->hot.vcpu->vcpu_id;
-		__entry->placed = vv->placed;
-		__entry->borrowing = vv->borrowing;
+		__entry->placed = hweight_long(vv->placed);
+		__entry->borrowing = hweight_long(vv->borrowing);
 	),
 	TP_printk("pid=%d vcpu=%d placed=%u borrowing=%u",
 		  __entry->pid, __entry->vcpu, __entry->placed,

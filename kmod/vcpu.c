@@ -75,11 +75,10 @@ void vpmu_vcpu_refresh(struct vpmu_vcpu *vv)
 		return;
 
 	local_irq_save(flags);
-	for (i = 0; i < vv->guest.nr; i++) {
-		vpmu_sched_stop(vv, i);
-		/* The register set decides what a select means. */
+	vpmu_sched_stop(vv, ~0UL);
+	/* The register set decides what a select means. */
+	for (i = 0; i < VPMU_MAX_COUNTERS; i++)
 		vv->counter[i].select = 0;
-	}
 	vpmu_guest_reset(&vv->guest, &config);
 	vv->denied = 0;
 	local_irq_restore(flags);

@@ -73,14 +73,8 @@ struct vpmu_vm {
  * @index: its number among the guest's counters
  * @pinned: the event can be counted by certain physical counters only.  One of them is that with
  *	the same number, as the guest's perf chose this one by the CPU's constraints
- * @select: the event select that @count's class and filter and @in_host are derived from
+ * @select: the event select that @count's class and filter and the vCPU's masks are derived from
  * @freeze: the freeze mode that they are derived from
- * @borrows: enabled, but no physical counter was free; the counter borrows one of host perf's while
- *	the vCPU is in guest mode
- * @in_host: counts while KVM works for the vCPU, too
- * @cpl_filtered: emulated instructions count, and depending on the privilege level
- * @exact: its overflow has to come at the instruction: it asks for an interrupt, and KVM's work can
- *	move it away from there
  * @overflowed: the NMI handler saw it overflow since the last synchronization
  * @since: TSC when it was started
  * @enabled: ticks that it was started for, up to the last stop
@@ -94,14 +88,17 @@ struct vpmu_counter {
 	bool pinned;
 	u64 select;
 	u32 freeze;
-	bool borrows;
-	bool in_host;
-	bool cpl_filtered;
-	bool exact;
 	bool overflowed;
 	u64 since;
 	u64 enabled;
 	u64 running;
+};
+
+/* What KVM does between the arming of a counter and the coming VM entry */
+enum vpmu_arming {
+	VPMU_ARM_FOR_ENTRY,		/* nothing that counts */
+	VPMU_ARM_FOR_WRMSR,		/* completes the guest's WRMSR that asks for that */
+	VPMU_ARM_FOR_COMPLETION,	/* probably completes another instruction */
 };
 
 /* Bits of vpmu_hot.slow */
@@ -167,12 +164,16 @@ struct vpmu_leaf {
  * @running: loaded for KVM_RUN, not for another ioctl
  * @put_tsc: the TSC when it was put; 0 if the time since then isn't to be taken out of the guest's
  *	TSC
- * @placed: how many counters are on physical ones
- * @placed_in_host: how many of these count in host mode, too
- * @borrowing: how many counters borrow one for each stay in guest mode
+ * @placed: mask of the counters that are on physical ones
+ * @borrowing: mask of those that count, but found no free physical one: they borrow one of host
+ *	perf's for each stay in guest mode, and are in @placed meanwhile
+ * @in_host: mask of those that count while KVM works for the vCPU, too; this and the next two are
+ *	up to date for counters in @placed and @borrowing
+ * @cpl_filtered: mask of those that emulated instructions count in, depending on the privilege
+ *	level
+ * @exact: mask of those whose overflow has to come at the instruction: they ask for an interrupt,
+ *	and KVM's work can move it away from there
  * @measuring: this VM entry is being measured (measure.c)
- * @nr_cpl_filtered: how many counters run that are cpl_filtered
- * @nr_exact: how many counters run that are exact
  * @assumed: entries in @tally while VPMU_SLOW_MEASURE was set, by privilege level
  * @armed_level: the privilege level that the coming VM entry was assumed to have when counters were
  *	armed
@@ -186,19 +187,19 @@ struct vpmu_vcpu {
 	struct list_head sibling;
 	struct hlist_node node;
 	struct vpmu_leaf leaf;
-	u64 denied;
+	unsigned long denied;
 	u32 freeze;
 	struct vpmu_counter counter[VPMU_MAX_COUNTERS];
 	bool loaded;
 	bool run_seen;
 	bool running;
 	u64 put_tsc;
-	unsigned int placed;
-	unsigned int placed_in_host;
-	unsigned int borrowing;
+	unsigned long placed;
+	unsigned long borrowing;
+	unsigned long in_host;
+	unsigned long cpl_filtered;
+	unsigned long exact;
 	bool measuring;
-	unsigned int nr_cpl_filtered;
-	unsigned int nr_exact;
 	u32 assumed[VPMU_NR_LEVELS];
 	int armed_level;
 	struct {
@@ -224,6 +225,10 @@ struct vpmu_vcpu {
  * @prepared: counters may be started, since @vv was loaded
  * @host_saved: mask of counters that keep the count of a stopped host event
  * @dirty: mask of counters that keep the count of a stopped guest counter
+ * @kept: mask of counters that hold what a guest counter had at its stop, @left
+ * @left: that value
+ * @cleared: mask of counters that this module has stopped last: no event of host perf has started
+ *	there since
  * @taken: mask of counters that host perf is still to be told of
  *	(vpmu_compat_host_counters_taken())
  * @saved: host perf's state of a counter that is lent
@@ -244,7 +249,10 @@ struct vpmu_cpu {
 	bool prepared;
 	unsigned long host_saved;
 	unsigned long dirty;
+	unsigned long kept;
+	unsigned long cleared;
 	unsigned long taken;
+	u64 left[VPMU_MAX_COUNTERS];
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;

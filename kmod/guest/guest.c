@@ -28,12 +28,6 @@ bool vpmu_guest_has_config(const struct guest_pmu *pmu, const struct guest_confi
 		pmu->tsx == config->tsx);
 }
 
-u64 vpmu_guest_counter_mask(const struct guest_pmu *pmu)
-{
-	return (BIT_ULL(pmu->general) - 1) |
-	       (BIT_ULL(pmu->nr - pmu->general) - 1) << GUEST_FIXED_BIT;
-}
-
 unsigned int vpmu_guest_filter(const struct guest_pmu *pmu, unsigned int i)
 {
 	unsigned int filter = 0;

@@ -134,7 +134,8 @@ struct guest_ops {
  * @control: global control, all counters' bits set where there is none
  * @status: global overflow status, if there is one
  * @fixed_control: Intel's IA32_FIXED_CTR_CTRL
- * @counting: mask of the counters that are enabled (vpmu_guest_note_counting())
+ * @enabled: mask of the counters that are enabled by their select
+ * @counting: mask of those that global control enables, too
  */
 struct guest_pmu {
 	enum guest_set set;
@@ -149,6 +150,7 @@ struct guest_pmu {
 	u64 control;
 	u64 status;
 	u64 fixed_control;
+	unsigned long enabled;
 	unsigned long counting;
 };
 
@@ -162,7 +164,11 @@ void vpmu_guest_reset(struct guest_pmu *pmu, const struct guest_config *config);
 bool vpmu_guest_has_config(const struct guest_pmu *pmu, const struct guest_config *config);
 
 /* All counters, as bits of control and status. */
-u64 vpmu_guest_counter_mask(const struct guest_pmu *pmu);
+static inline u64 vpmu_guest_counter_mask(const struct guest_pmu *pmu)
+{
+	return (BIT_ULL(pmu->general) - 1) |
+	       (BIT_ULL(pmu->nr - pmu->general) - 1) << GUEST_FIXED_BIT;
+}
 
 /* Intel's IA32_PERF_GLOBAL_INUSE */
 u64 vpmu_guest_in_use(const struct guest_pmu *pmu);
@@ -201,21 +207,30 @@ static inline bool vpmu_guest_has_status(const struct guest_pmu *pmu)
 /* Does counter @i run? */
 static inline bool vpmu_guest_counting(const struct guest_pmu *pmu, unsigned int i)
 {
-	u64 select = pmu->select[i];
-
-	return (select & GUEST_SELECT_EN) &&
-	       ((select & (GUEST_SELECT_USR | GUEST_SELECT_OS)) ||
-		(select & GUEST_EVENT_MERGE) == GUEST_EVENT_MERGE) &&
-	       (pmu->control & vpmu_guest_bit(pmu, i));
+	return pmu->counting & BIT(i);
 }
 
-/* Counter @i's select, or its bit of global control, has changed. */
-static inline void vpmu_guest_note_counting(struct guest_pmu *pmu, unsigned int i)
+/* Change global control to @control, which has no bits besides counters'. */
+static inline void vpmu_guest_set_control(struct guest_pmu *pmu, u64 control)
 {
-	if (vpmu_guest_counting(pmu, i))
-		pmu->counting |= 1UL << i;
+	u64 general = BIT_ULL(pmu->general) - 1;
+
+	pmu->control = control;
+	pmu->counting = pmu->enabled & ((control & general) |
+					control >> GUEST_FIXED_BIT << pmu->general);
+}
+
+/* Change counter @i's select to @select. */
+static inline void vpmu_guest_set_select(struct guest_pmu *pmu, unsigned int i, u64 select)
+{
+	pmu->select[i] = select;
+	if ((select & GUEST_SELECT_EN) &&
+	    ((select & (GUEST_SELECT_USR | GUEST_SELECT_OS)) ||
+	     (select & GUEST_EVENT_MERGE) == GUEST_EVENT_MERGE))
+		pmu->enabled |= BIT(i);
 	else
-		pmu->counting &= ~(1UL << i);
+		pmu->enabled &= ~BIT(i);
+	vpmu_guest_set_control(pmu, pmu->control);
 }
 
 /* Does an overflow of counter @i cause an interrupt? */

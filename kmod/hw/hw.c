@@ -9,6 +9,9 @@
 #include "msr.h"
 
 DEFINE_PER_CPU(struct hw_accesses, vpmu_hw_counts);
+DEFINE_STATIC_CALL_NULL(vpmu_hw_stop, vpmu_hw_proto_stop);
+DEFINE_STATIC_CALL_NULL(vpmu_hw_write, vpmu_hw_proto_write);
+DEFINE_STATIC_CALL_NULL(vpmu_hw_start, vpmu_hw_proto_start);
 
 struct hw_accesses vpmu_hw_accesses(void)
 {
@@ -25,7 +28,7 @@ struct hw_accesses vpmu_hw_accesses(void)
 	return sum;
 }
 
-const struct hw_ops *vpmu_hw_probe(void)
+static const struct hw_ops *probe(void)
 {
 	if (boot_cpu_has(X86_FEATURE_HYBRID_CPU)) {
 		pr_err("hybrid CPUs are not supported: their kinds of cores have different PMUs\n");
@@ -42,4 +45,16 @@ const struct hw_ops *vpmu_hw_probe(void)
 		       boot_cpu_data.x86_vendor_id);
 		return NULL;
 	}
+}
+
+const struct hw_ops *vpmu_hw_probe(void)
+{
+	const struct hw_ops *ops = probe();
+
+	if (!ops)
+		return NULL;
+	static_call_update(vpmu_hw_stop, ops->stop);
+	static_call_update(vpmu_hw_write, ops->write);
+	static_call_update(vpmu_hw_start, ops->start);
+	return ops;
 }

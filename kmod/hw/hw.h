@@ -8,6 +8,8 @@
 #ifndef VPMU_HW_H
 #define VPMU_HW_H
 
+#include <linux/static_call.h>
+
 #include "../types.h"
 
 /* Host perf's state of a counter that a guest borrows */
@@ -90,6 +92,14 @@ struct hw_ops {
 	u64 (*pause)(void);
 	void (*resume)(u64 paused);
 };
+
+/* What starting and stopping counters calls; the same as in struct hw_ops, but cheaper */
+u64 vpmu_hw_proto_stop(unsigned int i);
+void vpmu_hw_proto_write(unsigned int i, u64 value);
+void vpmu_hw_proto_start(unsigned int i, u64 select, bool in_host);
+DECLARE_STATIC_CALL(vpmu_hw_stop, vpmu_hw_proto_stop);
+DECLARE_STATIC_CALL(vpmu_hw_write, vpmu_hw_proto_write);
+DECLARE_STATIC_CALL(vpmu_hw_start, vpmu_hw_proto_start);
 
 /* The ops of this machine; NULL and a message if its PMU isn't supported */
 const struct hw_ops *vpmu_hw_probe(void);

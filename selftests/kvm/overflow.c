@@ -186,6 +186,35 @@ static void out_of_run(void)
 	free_vm(&vm);
 }
 
+/*
+ * The counter was loaded before KVM completes the instruction that the vCPU left with.  The overflow comes at that one,
+ * and a few before and behind.
+ */
+static void around_exit(uint64_t event, const char *name)
+{
+	/* Where the loop's guest is then, from its OUT, of 2 bytes, on. JMP behind that is the only branch there. */
+	static const char *const behind[] = { loop_behind_out - 2, loop_behind_out, loop_start, loop_start + 3 };
+	struct pmu pmu;
+	struct vm vm = make_loop(&pmu);
+	bool branches = event == BRANCHES;
+	uint64_t first = loop_counts(event, N, true);
+
+	for (unsigned int i = 0; i < (branches ? 1 : 4); i++) {
+		load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+		*word_at(&vm, SAMPLES) = 0;
+		put_counter(&vm, pmu, 0, event | OS | EN | INT, NEG(first + i + branches));
+		for (int j = 0; j < 3; j++)
+			run_until(&vm, KVM_EXIT_IO);
+		is(*word_at(&vm, SAMPLES), 1, "%s, %u behind the exit: interrupts", name, i);
+		if (skid())
+			skip("interrupts come late", "%s, %u behind the exit: where", name, i);
+		else
+			is(*word_at(&vm, LAST_IP) & 0xffff, ip_of(behind[branches ? 2 : i]),
+			   "%s, %u behind the exit: where", name, i);
+	}
+	free_vm(&vm);
+}
+
 #define VECTOR	0x61
 
 /* The same by a vector, which waits for the guest's IF in the local APIC. */
@@ -279,6 +308,8 @@ int main(void)
 	without_int();
 	out_of_run();
 	vector();
+	around_exit(INSTRUCTIONS, "an instruction");
+	around_exit(BRANCHES, "a branch");
 	signals();
 	threads();
 	return finish();

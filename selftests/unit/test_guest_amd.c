@@ -93,15 +93,15 @@ static void counting_needs_enable_level_and_control(void **state)
 {
 	struct guest_pmu pmu = make(GUEST_AMD_V2, 6);
 
-	pmu.select[2] = 0xc0 | USR;
+	vpmu_guest_set_select(&pmu, 2, 0xc0 | USR);
 	assert_false(vpmu_guest_counting(&pmu, 2));
-	pmu.select[2] = 0xc0 | EN;
+	vpmu_guest_set_select(&pmu, 2, 0xc0 | EN);
 	assert_false(vpmu_guest_counting(&pmu, 2));
-	pmu.select[2] = 0xc0 | EN | USR;
+	vpmu_guest_set_select(&pmu, 2, 0xc0 | EN | USR);
 	assert_true(vpmu_guest_counting(&pmu, 2));
-	pmu.control = 0x3b;
+	vpmu_guest_set_control(&pmu, 0x3b);
 	assert_false(vpmu_guest_counting(&pmu, 2));
-	pmu.control = 0x04;
+	vpmu_guest_set_control(&pmu, 0x04);
 	assert_true(vpmu_guest_counting(&pmu, 2));
 	assert_false(vpmu_guest_interrupts(&pmu, 2));
 	pmu.select[2] |= INT;

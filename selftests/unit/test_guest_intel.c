@@ -65,7 +65,7 @@ static void version_1_has_general_counters_only(void **state)
 		expect(&pmu, msr, GUEST_REG_NONE, 0);
 	for (msr = 0x38d; msr <= 0x392; msr++)
 		expect(&pmu, msr, GUEST_REG_NONE, 0);
-	pmu.select[0] = 0xc0 | EN | USR;
+	vpmu_guest_set_select(&pmu, 0, 0xc0 | EN | USR);
 	assert_true(vpmu_guest_counting(&pmu, 0));
 	assert_true(pmu.ops->by_rdpmc(&pmu, 0x40000000) < 0);
 }
@@ -178,12 +178,16 @@ static void counting_needs_enable_level_and_control(void **state)
 {
 	struct guest_pmu pmu = make(2, 4);
 
-	pmu.select[5] = vpmu_guest_fixed_select(0x020, 1);
+	vpmu_guest_set_select(&pmu, 5, vpmu_guest_fixed_select(0x020, 1));
 	assert_false(vpmu_guest_counting(&pmu, 5));
-	pmu.control |= 1ULL << 33;
+	vpmu_guest_set_control(&pmu, pmu.control | 1ULL << 33);
+	assert_true(vpmu_guest_counting(&pmu, 5));
+	vpmu_guest_set_control(&pmu, 1 << 5 | 1ULL << 32 | 1ULL << 34);
+	assert_false(vpmu_guest_counting(&pmu, 5));
+	vpmu_guest_set_control(&pmu, 1ULL << 33);
 	assert_true(vpmu_guest_counting(&pmu, 5));
 	assert_int_equal(vpmu_guest_filter(&pmu, 5), VPMU_IN_USER);
-	pmu.select[5] = vpmu_guest_fixed_select(0x080, 1);
+	vpmu_guest_set_select(&pmu, 5, vpmu_guest_fixed_select(0x080, 1));
 	assert_false(vpmu_guest_counting(&pmu, 5));
 	assert_true(vpmu_guest_interrupts(&pmu, 5));
 }
