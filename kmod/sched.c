@@ -195,14 +195,6 @@ static noinline int make_room(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
 	return VPMU_NO_SLOT;
 }
 
-static void put_bit(unsigned long *mask, unsigned int i, bool set)
-{
-	if (set)
-		*mask |= BIT(i);
-	else
-		*mask &= ~BIT(i);
-}
-
 /* What does counter @i count, and where? */
 static noinline void change_config(struct vpmu_vcpu *vv, unsigned int i)
 {
@@ -216,15 +208,16 @@ static noinline void change_config(struct vpmu_vcpu *vv, unsigned int i)
 	else
 		c->count.class = vpmu_guest_class(&vv->guest, i);
 	c->count.filter = vpmu_guest_filter(&vv->guest, i);
-	put_bit(&vv->cpl_filtered, i, c->count.class != VPMU_OTHER &&
-		c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER));
-	put_bit(&vv->exact, i, c->count.class != VPMU_OTHER &&
-		vpmu_guest_interrupts(&vv->guest, i));
+	__assign_bit(i, &vv->cpl_filtered, c->count.class != VPMU_OTHER &&
+		     c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER));
+	__assign_bit(i, &vv->exact, c->count.class != VPMU_OTHER &&
+		     vpmu_guest_interrupts(&vv->guest, i));
 	c->pinned = i < vv->guest.general && vpmu_hw->pinned && vpmu_hw->pinned(c->select);
 	if (c->last != VPMU_NO_SLOT && !vpmu_counter_fits(c->last, c))
 		c->last = VPMU_NO_SLOT;
-	put_bit(&vv->in_host, i, vv->freeze == KVM_VPMU_FREEZE_VCPU ||
-		(vv->freeze == KVM_VPMU_FREEZE_HYBRID && vpmu_guest_speculative(&vv->guest, i)));
+	__assign_bit(i, &vv->in_host, vv->freeze == KVM_VPMU_FREEZE_VCPU ||
+		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
+		      vpmu_guest_speculative(&vv->guest, i)));
 }
 
 /*
@@ -418,7 +411,7 @@ void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select,
 	lockdep_assert_irqs_disabled();
 	vpmu_sched_stop(vv, BIT(i));
 	vpmu_guest_set_select(&vv->guest, i, select);
-	put_bit(&vv->denied, i, is_denied(vv, i));
+	__assign_bit(i, &vv->denied, is_denied(vv, i));
 	vpmu_sched_start(vv, vv->guest.counting & BIT(i), arming);
 }
 
