@@ -25,33 +25,25 @@ void vpmu_host_evict(unsigned int first, unsigned int last)
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_vcpu *vv = pc->vv;
 	unsigned long flags, evicted = 0;
-	unsigned int slot, i;
+	unsigned int slot;
 
 	if (first >= vpmu_hw->nr)
 		return;
 	last = min(last, vpmu_hw->nr - 1);
+	local_irq_save(flags);
 	for (slot = first; slot <= last; slot++) {
+		int i = pc->owner[slot];
+
+		if (vv && i != VPMU_NO_SLOT) {
+			vpmu_sched_stop(vv, BIT(i));
+			vv->stats.evicted++;
+			evicted |= BIT(i);
+		}
+		/* Host perf writes its own select and count there. */
 		vpmu_host_count_saved(slot, false);
 		this_cpu_and(vpmu_cpu.cleared, ~BIT(slot));
 		this_cpu_and(vpmu_cpu.kept, ~BIT(slot));
-		/* Host perf writes its own count there. */
-		if (pc->owner[slot] == VPMU_NO_SLOT)
-			this_cpu_and(vpmu_cpu.dirty, ~BIT(slot));
-	}
-	if (!vv)
-		return;
-
-	local_irq_save(flags);
-	for (slot = first; slot <= last; slot++) {
-		if (pc->owner[slot] == VPMU_NO_SLOT)
-			continue;
-		i = pc->owner[slot];
-		vpmu_sched_stop(vv, BIT(i));
-		pc->dirty &= ~BIT(slot);
-		pc->cleared &= ~BIT(slot);
-		pc->kept &= ~BIT(slot);
-		vv->stats.evicted++;
-		evicted |= BIT(i);
+		this_cpu_and(vpmu_cpu.dirty, ~BIT(slot));
 	}
 	if (evicted) {
 		/* Nobody's, but not free: host perf comes there now. */
