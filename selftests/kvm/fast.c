@@ -289,18 +289,6 @@ static void general_protection(void)
 	free_vm(&vm);
 }
 
-/* Userspace lets the guest read no counter. */
-static void deny_reads(struct vm *vm, struct pmu pmu)
-{
-	uint8_t none = 0;
-	struct kvm_msr_filter filter = {
-		.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
-		.ranges[0] = { .flags = KVM_MSR_FILTER_READ, .base = pmu.counter, .nmsrs = 1, .bitmap = &none },
-	};
-
-	IOCTL(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
-}
-
 static void qemus_filter(void)
 {
 	struct vm vm = make_vm(true);
@@ -320,7 +308,7 @@ static void filtered(void)
 	struct pmu pmu = pmu_of(&vm);
 
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
-	deny_reads(&vm, pmu);
+	deny_reads(&vm, pmu.counter);
 	faults(&vm, once_rdmsr, pmu.counter, 0, "a filter");
 	IOCTL(vm.fd, KVM_ENABLE_CAP, &cap);
 	is(once(&vm, once_rdmsr, pmu.counter, 0), KVM_EXIT_X86_RDMSR, "userspace completes what is filtered");

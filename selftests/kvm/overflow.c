@@ -187,30 +187,41 @@ static void out_of_run(void)
 }
 
 /*
- * The counter was loaded before KVM completes the instruction that the vCPU left with.  The overflow comes at that one,
- * and a few before and behind.
+ * The counter was loaded before KVM completes the instruction that the vCPU left with, the loop's OUT of 2 bytes.  The
+ * overflow comes at that one, and a few before and behind.
  */
-static void around_exit(uint64_t event, const char *name)
+static void around_exit(void)
 {
-	/* Where the loop's guest is then, from its OUT, of 2 bytes, on. JMP behind that is the only branch there. */
-	static const char *const behind[] = { loop_behind_out - 2, loop_behind_out, loop_start, loop_start + 3 };
+	static const struct {
+		uint64_t event;
+		unsigned int behind;	/* as many of these events are behind the exit */
+		const char *where, *name;
+	} cases[] = {
+		{ INSTRUCTIONS, 0, loop_behind_out - 2, "an instruction" },
+		{ INSTRUCTIONS, 1, loop_behind_out, "an instruction" },
+		{ INSTRUCTIONS, 2, loop_start, "an instruction" },
+		{ INSTRUCTIONS, 3, loop_start + 3, "an instruction" },
+		{ BRANCHES, 1, loop_start, "a branch" },
+	};
 	struct pmu pmu;
 	struct vm vm = make_loop(&pmu);
-	bool branches = event == BRANCHES;
-	uint64_t first = loop_counts(event, N, true);
 
-	for (unsigned int i = 0; i < (branches ? 1 : 4); i++) {
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint64_t event = cases[i].event;
+		unsigned int behind = cases[i].behind;
+		const char *name = cases[i].name;
+
 		load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
 		*word_at(&vm, SAMPLES) = 0;
-		put_counter(&vm, pmu, 0, event | OS | EN | INT, NEG(first + i + branches));
+		put_counter(&vm, pmu, 0, event | OS | EN | INT, NEG(loop_counts(event, N, true) + behind));
 		for (int j = 0; j < 3; j++)
 			run_until(&vm, KVM_EXIT_IO);
-		is(*word_at(&vm, SAMPLES), 1, "%s, %u behind the exit: interrupts", name, i);
+		is(*word_at(&vm, SAMPLES), 1, "%s, %u behind the exit: interrupts", name, behind);
 		if (skid())
-			skip("interrupts come late", "%s, %u behind the exit: where", name, i);
+			skip("interrupts come late", "%s, %u behind the exit: where", name, behind);
 		else
-			is(*word_at(&vm, LAST_IP) & 0xffff, ip_of(behind[branches ? 2 : i]),
-			   "%s, %u behind the exit: where", name, i);
+			is(*word_at(&vm, LAST_IP) & 0xffff, ip_of(cases[i].where), "%s, %u behind the exit: where",
+			   name, behind);
 	}
 	free_vm(&vm);
 }
@@ -308,8 +319,7 @@ int main(void)
 	without_int();
 	out_of_run();
 	vector();
-	around_exit(INSTRUCTIONS, "an instruction");
-	around_exit(BRANCHES, "a branch");
+	around_exit();
 	signals();
 	threads();
 	return finish();

@@ -92,16 +92,21 @@ struct vm make_vm_attached(unsigned int flags, int device)
 	return make(flags, MEMORY, device);
 }
 
-/* MSR_CORE_THREAD_COUNT: kvm_arch_init() of QEMU's target/i386/kvm/kvm.c */
-void filter_as_qemu(const struct vm *vm)
+void deny_reads(const struct vm *vm, uint32_t msr)
 {
 	uint8_t none = 0;
 	struct kvm_msr_filter filter = {
 		.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
-		.ranges[0] = { .flags = KVM_MSR_FILTER_READ, .base = 0x35, .nmsrs = 1, .bitmap = &none },
+		.ranges[0] = { .flags = KVM_MSR_FILTER_READ, .base = msr, .nmsrs = 1, .bitmap = &none },
 	};
 
 	IOCTL(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
+}
+
+/* MSR_CORE_THREAD_COUNT: kvm_arch_init() of QEMU's target/i386/kvm/kvm.c */
+void filter_as_qemu(const struct vm *vm)
+{
+	deny_reads(vm, 0x35);
 }
 
 void load_code(struct vm *vm, const char *start, const char *end, struct kvm_regs regs)
