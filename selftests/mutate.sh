@@ -47,3 +47,17 @@ other_functions() {
 		inside && line in mutants { has[name] }
 		/^}/ && inside { inside = 0; if (!(name in has)) print name; has[name] }' "$list" "kmod/$1"
 }
+
+# function_text FILE FUNCTION LINE: FUNCTION, or if that is empty, those that have LINE, as they are in FILE; all of FILE
+# if none does
+function_text() {
+	awk -v wanted="$2" -v line="$3" "$function_of"'
+		{ all = all $0 "\n" }
+		/^[a-z].*\(/ { text = "" }
+		{ text = text $0 "\n" }
+		/^\{/ { inside = 1; has = name == wanted }
+		{ bare = $0; sub(/^[ \t]+/, "", bare) }
+		inside && wanted == "" && bare == line { has = 1 }
+		/^}/ && inside { inside = 0; if (has) found = found text }
+		END { printf "%s", found == "" ? all : found }' "$1"
+}
