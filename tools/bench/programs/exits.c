@@ -4,9 +4,10 @@
  * executes nothing but one instruction that exits, or is interrupted by its counter,
  * against the emulator's oracle.
  *
- *	exits [--of OPERATION] [--no-pmu] [--freeze MODE] [SELECT...]
+ *	exits [--of OPERATION] [--no-pmu] [--freeze MODE] [--off] [SELECT...]
  *
- * The guest counts with these event selects, one counter each.  Prints one
+ * The guest counts with these event selects, one counter each; with --off, its global
+ * control is 0.  Prints one
  * line "NAME VALUE" each: of an iteration, the oracle's counts, and what the
  * counters read.  An iteration's share is the difference between many
  * iterations and few, each in the run of many that the host's timer disturbed
@@ -188,7 +189,7 @@ struct counts {
 };
 
 static const struct operation *operation = operations;
-static bool pmu = true;
+static bool pmu = true, off;
 static int freeze = -1;
 static uint64_t selects[MAX_COUNTERS];
 static unsigned int nr;
@@ -224,6 +225,8 @@ static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
 	memcpy(vm->memory + TABLE, selects, sizeof(selects));
 	memcpy(vm->memory + OWN, &own, sizeof(own));
 	prepare_nmis(vm);
+	if (off)
+		set_msr(vm, GLOBAL_CONTROL, 0);
 	read_cost(msr, &before);
 	run_until(vm, KVM_EXIT_IO);
 	if (vm->run->io.port != 0x10)
@@ -307,6 +310,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (freeze < 0)
 			argp_error(state, "no freeze mode '%s'", arg);
 		return 0;
+	case 'O':
+		off = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (nr == MAX_COUNTERS)
 			argp_error(state, "too many counters");
@@ -327,6 +333,7 @@ int main(int argc, char **argv)
 		  "pmi, first_pmi (up to its handler), no_pmi", 0 },
 		{ "no-pmu", 'p', NULL, 0, "the VM has no PMU", 0 },
 		{ "freeze", 'f', "MODE", 0, "its freeze mode: hybrid, guest or vcpu", 0 },
+		{ "off", 'O', NULL, 0, "all its counters are off, by global control", 0 },
 		{ }
 	};
 	static const struct argp argp = {
