@@ -184,8 +184,11 @@ void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arm
 	int level;
 
 	lockdep_assert_irqs_disabled();
-	if (c->slot == VPMU_NO_SLOT)
+	if (c->slot == VPMU_NO_SLOT) {
+		if (vv->open & BIT(i))
+			vpmu_hw->write(i, vv->guest.value[i]);
 		return;
+	}
 	level = vpmu_counter_prepare_arming(vv);
 	value = vpmu_counter_armed_value(vv, c, level, arming);
 	vpmu_hw->write(c->slot, value);
@@ -193,6 +196,8 @@ void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arm
 
 void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i)
 {
-	if (unlikely(__vpmu_counter_sync(vv, i)))
+	if (vv->open & BIT(i))
+		vv->guest.value[i] = vpmu_hw->read(i);
+	else if (unlikely(__vpmu_counter_sync(vv, i)))
 		vpmu_counter_arm(vv, i, VPMU_ARM_FOR_ENTRY);
 }

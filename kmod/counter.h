@@ -10,6 +10,7 @@
 #include <linux/lockdep.h>
 
 #include "compat/compat.h"
+#include "compat/host.h"
 #include "vpmu.h"
 
 /* All physical counters are free, on all CPUs. */
@@ -78,6 +79,14 @@ static inline bool vpmu_holds_slot(const struct vpmu_vcpu *vv, const struct vpmu
 static inline unsigned long vpmu_started(const struct vpmu_vcpu *vv)
 {
 	return vv->placed | vv->borrowing;
+}
+
+/* Physical counters have a guest's values: tell host perf. */
+static inline void vpmu_counter_note_taken(struct vpmu_cpu *pc)
+{
+	if (pc->taken)
+		vpmu_compat_host_counters_taken(vpmu_hw_index_mask(vpmu_hw, pc->taken));
+	pc->taken = 0;
 }
 
 /* Before a physical counter of this CPU is started */

@@ -23,7 +23,7 @@ static bool complete_access(struct vpmu_vcpu *vv)
 	u32 index = regs[VCPU_REGS_RCX];
 	u64 data;
 
-	switch (vpmu_compat_access(vcpu)) {
+	switch (vpmu_compat_access(vcpu, &vv->filter)) {
 	case COMPAT_RDPMC:
 		if (!vpmu_rdpmc_fast(vv, index, &data))
 			return false;

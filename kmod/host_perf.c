@@ -8,6 +8,7 @@
 
 #include "counter.h"
 #include "host_perf.h"
+#include "open.h"
 #include "sched.h"
 
 void vpmu_host_count_saved(unsigned int slot, bool saved)
@@ -31,6 +32,9 @@ void vpmu_host_evict(unsigned int first, unsigned int last)
 		return;
 	last = min(last, vpmu_hw->nr - 1);
 	local_irq_save(flags);
+	if (vv)
+		vpmu_open_take_back(vv);
+	pc->no_status = false;
 	for (slot = first; slot <= last; slot++) {
 		int i = pc->owner[slot];
 
@@ -63,6 +67,7 @@ void vpmu_host_changed(void)
 	if (!vv)
 		return;
 	WRITE_ONCE(vv->hot.msr_list_valid, false);
+	WRITE_ONCE(vv->considered, 0);
 	/* In an NMI: pmi_nmi_end() does it. */
 	if (vpmu_hw->reassert && !in_nmi())
 		vv->hot.slow |= VPMU_SLOW_STALE;

@@ -7,6 +7,7 @@
 
 #include "counter.h"
 #include "msr.h"
+#include "open.h"
 #include "sched.h"
 #include "trace.h"
 
@@ -20,6 +21,7 @@ static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
 	unsigned long flags;
 
 	local_irq_save(flags);
+	vv->accessed |= BIT(i);
 	vpmu_counter_update(vv, i);
 	local_irq_restore(flags);
 	return vv->guest.value[i];
@@ -34,17 +36,23 @@ static void change_status(struct vpmu_vcpu *vv, u64 clear, u64 set)
 	unsigned long flags;
 
 	local_irq_save(flags);
+	if (vv->open & VPMU_OPEN_STATUS)
+		vpmu_open_take_back(vv);
 	vv->guest.status = (vv->guest.status & ~clear) | set;
 	local_irq_restore(flags);
 }
 
 static u64 read_status(struct vpmu_vcpu *vv)
 {
-	unsigned int i;
+	unsigned long flags, mask;
 
+	local_irq_save(flags);
+	if (vv->open & VPMU_OPEN_STATUS)
+		vpmu_open_take_back(vv);
 	/* An overflow without an interrupt is found only by reading the counter. */
-	for (i = 0; i < vv->guest.nr; i++)
-		read_counter(vv, i);
+	for (mask = vv->placed; mask; mask &= mask - 1)
+		vpmu_counter_update(vv, __ffs(mask));
+	local_irq_restore(flags);
 	return vv->guest.status;
 }
 
@@ -136,6 +144,7 @@ static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 	unsigned long flags;
 
 	local_irq_save(flags);
+	vv->accessed |= BIT(i);
 	/* An overflow so far is dealt with first. */
 	vpmu_counter_sync(vv, i);
 	vv->guest.value[i] = data & VPMU_COUNTER_MASK;

@@ -15,6 +15,7 @@
 #include "borrow.h"
 #include "counter.h"
 #include "host_perf.h"
+#include "open.h"
 #include "pmi.h"
 #include "sched.h"
 
@@ -26,6 +27,8 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	unsigned int slot;
 	int handled = 0;
 
+	if (vv)
+		vpmu_open_nmi_begins(vv);
 	/*
 	 * Counters that count in host mode could overflow behind this handler, and perf's handler
 	 * would report an unknown NMI.
@@ -86,6 +89,7 @@ static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 	/* Host perf's own handler may have stopped an event. */
 	if (vv && vv->placed && vpmu_hw->reassert)
 		vpmu_host_reassert(vv);
+	vpmu_open_nmi_ends();
 	if (vpmu_hw->nmi_ended)
 		vpmu_hw->nmi_ended();
 	vpmu_hw->resume(pc->paused);

@@ -231,6 +231,7 @@ static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 	out->writes = vv->stats.writes;
 	out->rdpmcs = vv->stats.rdpmcs;
 	out->fast = vv->stats.fast;
+	out->open = vv->stats.open;
 	out->evicted = vv->stats.evicted;
 	out->borrowed = vv->stats.borrowed;
 	out->gaps = vv->stats.gaps;

@@ -10,6 +10,7 @@
 
 #include "compat/host.h"
 #include "counter.h"
+#include "open.h"
 #include "sched.h"
 #include "trace.h"
 
@@ -87,14 +88,6 @@ static __always_inline void sched_in(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
 	vv->placed |= bit;
 	barrier();
 	static_call(vpmu_hw_start)(slot, c->select, vv->in_host & bit);
-}
-
-/* Counters were put on physical ones: tell host perf. */
-static void note_taken(struct vpmu_cpu *pc)
-{
-	if (pc->taken)
-		vpmu_compat_host_counters_taken(vpmu_hw_index_mask(vpmu_hw, pc->taken));
-	pc->taken = 0;
 }
 
 /* The tally is up to date. */
@@ -276,6 +269,7 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming
 	mask &= ~(vpmu_started(vv) | vv->denied);
 	if (!vv->loaded || !mask)
 		return;
+	vpmu_open_take_back(vv);
 	level = vpmu_counter_prepare_arming(vv);
 	now = rdtsc();
 	for (; mask; mask &= mask - 1) {
@@ -284,7 +278,7 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming
 		if (can_start(vv, c))
 			start_counter(vv, pc, c, now, level, arming);
 	}
-	note_taken(pc);
+	vpmu_counter_note_taken(pc);
 	vpmu_sched_update_hot(vv);
 }
 
@@ -394,6 +388,7 @@ void vpmu_sched_put(struct vpmu_vcpu *vv)
 	trace_vpmu_put(vv);
 	local_irq_save(flags);
 	stop_all(vv);
+	vpmu_open_take_back(vv);
 	clear_dirty();
 	this_cpu_write(vpmu_cpu.prepared, false);
 	this_cpu_write(vpmu_cpu.vv, NULL);

@@ -11,6 +11,7 @@
 
 #include "cpuid.h"
 #include "measure.h"
+#include "open.h"
 #include "param.h"
 #include "sched.h"
 #include "vcpu.h"
@@ -76,6 +77,7 @@ void vpmu_vcpu_refresh(struct vpmu_vcpu *vv)
 
 	local_irq_save(flags);
 	vpmu_sched_stop(vv, ~0UL);
+	vpmu_open_take_back(vv);
 	/* The register set decides what a select means. */
 	for (i = 0; i < VPMU_MAX_COUNTERS; i++)
 		vv->counter[i].select = 0;

@@ -16,6 +16,7 @@
  *	host_perf.c	host perf starts or stops an event
  *	borrow.c	physical counters lent by host perf for the stay in guest mode
  *	sched.c		guest counters scheduled onto physical counters
+ *	open.c		registers that the guest accesses without a VM exit
  *	counter.c	a guest counter's value while it is on a physical counter
  *	vtsc.c		a guest TSC that stops while the vCPU is descheduled
  *	cpuid.c		the PMU that the guest's CPUID enumerates
@@ -39,6 +40,7 @@
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 
+#include "compat/compat.h"
 #include "count.h"
 #include "guest/guest.h"
 #include "hw/hw.h"
@@ -135,6 +137,9 @@ struct vpmu_hot {
 /* Behind an access by the guest: a guest's perf makes several in a row. */
 #define VPMU_WATCHED_EXITS	4
 
+/* The overflow status in masks of counters (vpmu_vcpu.open) */
+#define VPMU_OPEN_STATUS	BIT(VPMU_MAX_COUNTERS)
+
 /**
  * struct vpmu_leaf - leaf 0AH of a vCPU's CPUID as userspace has set it
  * @eax: EAX; 0 while KVM has that leaf, too, unchanged
@@ -156,6 +161,7 @@ struct vpmu_leaf {
  * @sibling: in the VM's list
  * @node: in the table of all (vcpu.c)
  * @leaf: Intel: what cpuid.c has replaced
+ * @filter: what KVM_X86_SET_MSR_FILTER denies of the registers that may be open
  * @denied: mask of counters whose event KVM_SET_PMU_EVENT_FILTER denies
  * @freeze: the freeze mode that counters were started in
  * @counter: where its counters are
@@ -173,6 +179,14 @@ struct vpmu_leaf {
  *	level
  * @exact: mask of those whose overflow has to come at the instruction: they ask for an interrupt,
  *	and KVM's work can move it away from there
+ * @accessed: mask of the counters that the guest has accessed, by a VM exit, since @open was 0
+ * @open: mask of the counters whose values are in the physical counters of the same number, which
+ *	count nothing; with VPMU_OPEN_STATUS, the overflow status is in hardware, too (open.c)
+ * @considered: the same of those that were tried to open since then, or since host perf has
+ *	started or stopped an event
+ * @may: what the guest may access by @open, as in KVM's permission map
+ * @shown: the overflow status that was put there; the guest can only clear bits
+ * @granted: the part of @may that was added to the map for this stay in guest mode
  * @measuring: this VM entry is being measured (measure.c)
  * @assumed: entries in @tally while VPMU_SLOW_MEASURE was set, by privilege level
  * @armed_level: the privilege level that the coming VM entry was assumed to have when counters were
@@ -187,6 +201,7 @@ struct vpmu_vcpu {
 	struct list_head sibling;
 	struct hlist_node node;
 	struct vpmu_leaf leaf;
+	struct compat_filter filter;
 	unsigned long denied;
 	u32 freeze;
 	struct vpmu_counter counter[VPMU_MAX_COUNTERS];
@@ -199,6 +214,12 @@ struct vpmu_vcpu {
 	unsigned long in_host;
 	unsigned long cpl_filtered;
 	unsigned long exact;
+	unsigned long accessed;
+	unsigned long open;
+	unsigned long considered;
+	u32 may[COMPAT_NR_GROUPS];
+	u32 granted[COMPAT_NR_GROUPS];
+	u64 shown;
 	bool measuring;
 	u32 assumed[VPMU_NR_LEVELS];
 	int armed_level;
@@ -210,6 +231,7 @@ struct vpmu_vcpu {
 		u64 writes;
 		u64 rdpmcs;
 		u64 fast;
+		u64 open;
 		u64 evicted;
 		u64 borrowed;
 		u64 gaps;
@@ -227,8 +249,10 @@ struct vpmu_vcpu {
  * @dirty: mask of counters that keep the count of a stopped guest counter
  * @kept: mask of counters that hold what a guest counter had at its stop, @left
  * @left: that value
- * @cleared: mask of counters that this module has stopped last: no event of host perf has started
- *	there since
+ * @cleared: mask of counters that this module has stopped, or found stopped: no event of host perf
+ *	has started there since
+ * @no_status: no counter's overflow status was set when none ran, and no event of host perf has
+ *	started since
  * @taken: mask of counters that host perf is still to be told of
  *	(vpmu_compat_host_counters_taken())
  * @saved: host perf's state of a counter that is lent
@@ -239,6 +263,8 @@ struct vpmu_vcpu {
  * @seen: the guest's last physical value on a counter that was given back
  * @late_nmi: until when (jiffies) an NMI that finds no overflow is taken as that of an overflow
  *	which was noticed before its NMI; 0 for none
+ * @hidden: bits of the overflow status that are the guest's (vpmu_vcpu.shown), while an NMI is
+ *	handled
  * @paused: what hw_ops.pause() returned, while an NMI is handled
  * @handled: whether that NMI was ours
  * @busy: counters are being lent or given back
@@ -251,6 +277,7 @@ struct vpmu_cpu {
 	unsigned long dirty;
 	unsigned long kept;
 	unsigned long cleared;
+	bool no_status;
 	unsigned long taken;
 	u64 left[VPMU_MAX_COUNTERS];
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
@@ -260,6 +287,7 @@ struct vpmu_cpu {
 	u64 lent_since;
 	u64 lending;
 	unsigned long late_nmi;
+	u64 hidden;
 	u64 paused;
 	bool handled;
 	bool busy;

@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
+#include <asm/hypervisor.h>
 #include <asm/svm.h>
 #include <asm/vmx.h>
 
@@ -267,25 +268,54 @@ static enum compat_access intel_access(struct kvm_vcpu *vcpu)
 	}
 }
 
-DEFINE_STATIC_CALL_NULL(vpmu_msr_allowed, vpmu_compat_proto_msr_allowed);
-
-/*
- * May KVM complete this access, or is it filtered (KVM_X86_SET_MSR_FILTER)?  QEMU has a filter for
- * an MSR of another kind.
- */
-static bool msr_allowed(struct kvm_vcpu *vcpu, enum compat_access access)
+/* AMD: two bits for each MSR in KVM's permission map, as APM vol. 2, "MSR Intercepts", has them */
+static u32 *permissions(const struct kvm_vcpu *vcpu, enum compat_group group)
 {
-	u32 type = access == COMPAT_WRMSR ? KVM_MSR_FILTER_WRITE : KVM_MSR_FILTER_READ;
+	/* C000_0000h and C001_0000h begin 2 and 4 KB into the map, the groups at 300h and 200h. */
+	static const u16 offset[COMPAT_NR_GROUPS] = {
+		[COMPAT_COUNTERS] = 0x1000 + 0x200 / 4,
+		[COMPAT_GLOBAL] = 0x800 + 0x300 / 4,
+	};
+	u64 map = __sme_clr(vmcb_of(vcpu)->control.msrpm_base_pa);
 
-	return !rcu_access_pointer(vcpu->kvm->arch.msr_filter) ||
-	       static_call(vpmu_msr_allowed)(vcpu, vcpu->arch.regs[VCPU_REGS_RCX], type);
+	return __va(map + offset[group]);
+}
+
+/* Hyper-V has copies of the map: svm_hv_vmcb_dirty_nested_enlightenments(). */
+bool vpmu_compat_may_open(struct kvm_vcpu *vcpu)
+{
+	if (hypervisor_is_type(X86_HYPER_MS_HYPERV))
+		return false;
+	return !(vcpu->arch.hflags & HF_GUEST_MASK) && !vpmu_compat_state_encrypted(vcpu) &&
+	       (likely(READ_ONCE(vmcb_state) == VMCB_FOUND) || find_vmcb(vcpu));
+}
+
+void vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter, const u32 *may,
+		       u32 *granted)
+{
+	enum compat_group group;
+
+	for (group = 0; group < COMPAT_NR_GROUPS; group++) {
+		u32 *map = permissions(vcpu, group);
+
+		granted[group] = may[group] & *map & ~filter->denied[group];
+		*map &= ~granted[group];
+	}
+}
+
+void vpmu_compat_revoke(struct kvm_vcpu *vcpu, const u32 *granted)
+{
+	enum compat_group group;
+
+	for (group = 0; group < COMPAT_NR_GROUPS; group++)
+		*permissions(vcpu, group) |= granted[group];
 }
 
 /*
  * Left to KVM: what a nested guest does, which may be its hypervisor's; what a debugger steps
  * through, as KVM then exits to userspace behind the instruction; MSRs that userspace filters.
  */
-enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu)
+enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu, struct compat_filter *filter)
 {
 	enum compat_access access = vpmu_compat_on_intel() ? intel_access(vcpu) : amd_access(vcpu);
 
@@ -294,7 +324,8 @@ enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu)
 	if ((vcpu->arch.hflags & HF_GUEST_MASK) || vcpu->guest_debug ||
 	    vpmu_compat_state_encrypted(vcpu))
 		return COMPAT_NO_ACCESS;
-	if (access != COMPAT_RDPMC && !msr_allowed(vcpu, access))
+	if (access != COMPAT_RDPMC &&
+	    !vpmu_compat_msr_allowed(vcpu, filter, access == COMPAT_WRMSR))
 		return COMPAT_NO_ACCESS;
 	return access;
 }
@@ -349,7 +380,7 @@ static unsigned long find_get_cpl(void)
 
 int vpmu_compat_init(void)
 {
-	unsigned long cpl, address, lookup, is_kvm, deliver, allowed;
+	unsigned long cpl, address, lookup, is_kvm, deliver;
 
 	request_module("%s", vpmu_compat_kvm_module());
 	cpl = find_get_cpl();
@@ -367,15 +398,12 @@ int vpmu_compat_init(void)
 	deliver = vpmu_compat_require("kvm_pmu_deliver_pmi");
 	if (!deliver)
 		return -ENOENT;
-	allowed = vpmu_compat_require("kvm_msr_allowed");
-	if (!allowed)
-		return -ENOENT;
-	if (find_process_nmi() || find_exit_info() || find_skip_instruction())
+	if (vpmu_compat_filter_init() || find_process_nmi() || find_exit_info() ||
+	    find_skip_instruction())
 		return -ENOENT;
 	static_call_update(vpmu_deliver_pmi, (void *)deliver);
 	static_call_update(vpmu_compat_get_cpl, (void *)cpl);
 	static_call_update(vpmu_file_is_vm, (void *)is_kvm);
-	static_call_update(vpmu_msr_allowed, (void *)allowed);
 	static_call_update(vpmu_module_address, (void *)address);
 	static_call_update(vpmu_lookup_name, (void *)lookup);
 

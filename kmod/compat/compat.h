@@ -103,14 +103,66 @@ bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu);
 /* An instruction that accesses a register of the PMU or another one */
 enum compat_access { COMPAT_NO_ACCESS, COMPAT_RDPMC, COMPAT_RDMSR, COMPAT_WRMSR };
 
+/*
+ * AMD: groups of 16 MSRs of the MSR permission map, which has two bits for each: the event selects
+ * and counters of the core extension from PerfEvtSel0 on, and the global registers from
+ * PerfCntrGlobalStatus on.
+ */
+enum compat_group { COMPAT_COUNTERS, COMPAT_GLOBAL, COMPAT_NR_GROUPS };
+
+/**
+ * struct compat_filter - what a VM's MSR filter (KVM_X86_SET_MSR_FILTER) denies of these
+ * @generation: of which filters; 0 for none yet
+ * @denied: for each MSR of a group two bits, for RDMSR and WRMSR
+ */
+struct compat_filter {
+	unsigned long generation;
+	u32 denied[COMPAT_NR_GROUPS];
+};
+
+/* Changes of all VMs' filters are seen from now on: each is between the other two. */
+void vpmu_compat_filters_seen(void);
+void vpmu_compat_filter_changes(void);
+void vpmu_compat_filter_changed(void);
+
+/*
+ * Bring @filter up to date: what it says holds for the coming stay in guest mode.  False if that
+ * can't be said, as the filter is being changed.  Interrupts are off.
+ */
+bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu, struct compat_filter *filter);
+
+/*
+ * May KVM complete an access of the guest to the MSR in ECX, or is the access filtered?  QEMU has a
+ * filter for another MSR in each VM.
+ */
+bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, bool write);
+
+/* 0, or -ENOENT and a message */
+int vpmu_compat_filter_init(void);
+
+/*
+ * AMD: may the vCPU have accesses to these MSRs without a VM exit, by KVM's permission map?  Not in
+ * a nested guest, which has another map.
+ */
+bool vpmu_compat_may_open(struct kvm_vcpu *vcpu);
+
+/*
+ * Let the guest make the accesses of @may but for those that @filter denies.  @granted: those of
+ * them that KVM doesn't let it make anyway, for vpmu_compat_revoke(), which undoes that.
+ */
+void vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter, const u32 *may,
+		       u32 *granted);
+void vpmu_compat_revoke(struct kvm_vcpu *vcpu, const u32 *granted);
+
 /**
  * vpmu_compat_access() - can this instruction be completed right behind the VM exit?
  * @vcpu: the vCPU that has just exited; interrupts are off
+ * @filter: what is denied
  *
  * Return: the access that made the guest exit, if KVM would only execute it and go on behind the
  * instruction, and no memory is needed to find that place; else COMPAT_NO_ACCESS.
  */
-enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu);
+enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu, struct compat_filter *filter);
 
 /* Go on behind that instruction: kvm_skip_emulated_instruction(). */
 void vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu);
@@ -202,6 +254,7 @@ fastpath_t vpmu_compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 struct x86_emulate_ctxt;
 int vpmu_compat_proto_emulate(struct x86_emulate_ctxt *ctxt);
 int vpmu_compat_proto_skip(struct kvm_vcpu *vcpu);
+int vpmu_compat_proto_set_msr_filter(struct kvm *kvm, void *filter);
 bool vpmu_compat_proto_msr_allowed(struct kvm_vcpu *vcpu, u32 msr, u32 type);
 void vpmu_compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
 int vpmu_compat_proto_get_cpl(struct kvm_vcpu *vcpu);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KVM_SET_PMU_EVENT_FILTER: what the VM's filter allows, as KVM decides it for its own counters. */
+/*
+ * KVM_SET_PMU_EVENT_FILTER: what the VM's filter allows, as KVM decides it for its own counters.
+ * KVM_X86_SET_MSR_FILTER: the same, as KVM says.
+ */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/bits.h>
 #include <linux/printk.h>
+#include <asm/msr-index.h>
 #include <asm/perf_event.h>
 
 #include "compat.h"
@@ -135,4 +139,108 @@ bool vpmu_compat_fixed_allowed(struct kvm_vcpu *vcpu, unsigned int n)
 
 	srcu_read_unlock(&kvm->srcu, idx);
 	return allowed;
+}
+
+DEFINE_STATIC_CALL_NULL(vpmu_msr_allowed, vpmu_compat_proto_msr_allowed);
+
+/* The first MSR of each group */
+static const u32 first[COMPAT_NR_GROUPS] = {
+	[COMPAT_COUNTERS] = MSR_F15H_PERF_CTL,
+	[COMPAT_GLOBAL] = MSR_AMD64_PERF_CNTR_GLOBAL_STATUS,
+};
+
+#define GROUP	16
+
+/* Of all VMs' filters; 0 while nobody sees their changes */
+static atomic_long_t generation;
+/* How many filters are being changed */
+static atomic_t changing;
+
+void vpmu_compat_filters_seen(void)
+{
+	atomic_long_set(&generation, 1);
+}
+
+/*
+ * KVM replaces the filter in between, and then makes the VM's vCPUs exit.  So whoever finds none
+ * changing has either the new one, or exits because of it.
+ */
+void vpmu_compat_filter_changes(void)
+{
+	atomic_inc(&changing);
+	/* Before KVM's change */
+	smp_mb__after_atomic();
+}
+
+void vpmu_compat_filter_changed(void)
+{
+	atomic_long_inc(&generation);
+	/* In this order: vpmu_compat_filter_current() */
+	smp_mb__before_atomic();
+	atomic_dec(&changing);
+}
+
+static u32 denied(struct kvm_vcpu *vcpu, u32 msr)
+{
+	u32 bits = 0;
+	int i;
+
+	for (i = 0; i < GROUP; i++) {
+		if (!static_call(vpmu_msr_allowed)(vcpu, msr + i, KVM_MSR_FILTER_READ))
+			bits |= 1u << 2 * i;
+		if (!static_call(vpmu_msr_allowed)(vcpu, msr + i, KVM_MSR_FILTER_WRITE))
+			bits |= 2u << 2 * i;
+	}
+	return bits;
+}
+
+static noinline void read_filter(struct kvm_vcpu *vcpu, struct compat_filter *filter)
+{
+	enum compat_group group;
+
+	for (group = 0; group < COMPAT_NR_GROUPS; group++)
+		filter->denied[group] = denied(vcpu, first[group]);
+}
+
+bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu, struct compat_filter *filter)
+{
+	/* In this order: a change that is over has made a new generation (acquire). */
+	bool stable = !atomic_read_acquire(&changing);
+	unsigned long now = atomic_long_read(&generation);
+
+	if (!stable || !now)
+		return false;
+	if (unlikely(filter->generation != now)) {
+		read_filter(vcpu, filter);
+		filter->generation = now;
+	}
+	return true;
+}
+
+bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, bool write)
+{
+	u32 msr = vcpu->arch.regs[VCPU_REGS_RCX];
+	enum compat_group group;
+
+	if (!rcu_access_pointer(vcpu->kvm->arch.msr_filter))
+		return true;
+
+	for (group = 0; group < COMPAT_NR_GROUPS; group++) {
+		u32 n = msr - first[group];
+
+		if (n < GROUP && vpmu_compat_filter_current(vcpu, filter))
+			return !(filter->denied[group] >> (2 * n + write) & 1);
+	}
+	return static_call(vpmu_msr_allowed)(vcpu, msr, write ? KVM_MSR_FILTER_WRITE :
+								 KVM_MSR_FILTER_READ);
+}
+
+int vpmu_compat_filter_init(void)
+{
+	unsigned long allowed = vpmu_compat_require("kvm_msr_allowed");
+
+	if (!allowed)
+		return -ENOENT;
+	static_call_update(vpmu_msr_allowed, (void *)allowed);
+	return 0;
 }

@@ -15,6 +15,7 @@
 #include "../emul.h"
 #include "../fast.h"
 #include "../host_perf.h"
+#include "../open.h"
 #include "../pmi.h"
 #include "../sched.h"
 #include "../trace.h"
@@ -149,6 +150,30 @@ CPUID_IOCTL(kvm_vcpu_ioctl_set_cpuid)
 CPUID_IOCTL(kvm_vcpu_ioctl_set_cpuid2)
 CPUID_IOCTL(kvm_vcpu_ioctl_get_cpuid2)
 
+/* This sleeps, and userspace may have the VM without a vCPU, which would hold the module. */
+static bool notrace module_stays(void *kvm, unsigned long filter)
+{
+	return try_module_get(THIS_MODULE);
+}
+
+DEFINE_STATIC_CALL_NULL(original_kvm_vm_ioctl_set_msr_filter, vpmu_compat_proto_set_msr_filter);
+static void bind_kvm_vm_ioctl_set_msr_filter(void *original)
+{
+	static_call_update(original_kvm_vm_ioctl_set_msr_filter, original);
+	vpmu_compat_filters_seen();
+}
+
+static int vpmu_kvm_vm_ioctl_set_msr_filter(struct kvm *kvm, void *filter)
+{
+	int err;
+
+	vpmu_compat_filter_changes();
+	err = static_call(original_kvm_vm_ioctl_set_msr_filter)(kvm, filter);
+	vpmu_compat_filter_changed();
+	module_put(THIS_MODULE);
+	return err;
+}
+
 #ifdef COMPAT_NMI_WAITS
 ORIGINAL(kvm_pmu_deliver_pmi, vpmu_compat_proto_init);
 static void vpmu_kvm_pmu_deliver_pmi(struct kvm_vcpu *vcpu)
@@ -186,9 +211,13 @@ void vpmu_vcpu_put(struct vpmu_vcpu *vv)
 ORIGINAL(vcpu_run, vpmu_compat_proto_run);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 {
-	fastpath_t result = static_call(original_vcpu_run)(vcpu, flags);
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
+	fastpath_t result;
 
+	if (vv->hot.watch)
+		vpmu_open_enter(vv);
+	result = static_call(original_vcpu_run)(vcpu, flags);
+	vpmu_open_leave(vv);
 	if (unlikely(vv->borrowing || vv->measuring))
 		vpmu_exit(vv);
 	return vv->hot.watch ? vpmu_fast_exit(vv, result) : result;
@@ -477,6 +506,13 @@ struct hook vpmu_hooks[] = {
 	{
 		.symbol = "kvm_arch_destroy_vm",
 		.pre = vm_ends,
+	},
+	{
+		.symbol = "kvm_vm_ioctl_set_msr_filter",
+		.handler = vpmu_kvm_vm_ioctl_set_msr_filter,
+		.pre = module_stays,
+		.bind = bind_kvm_vm_ioctl_set_msr_filter,
+		.missing_msg = "each access of a guest's to a register exits",
 	},
 	REDIRECT_WHEN(kvm_vcpu_ioctl_set_cpuid, has_other_version),
 	REDIRECT_WHEN(kvm_vcpu_ioctl_set_cpuid2, has_other_version),

@@ -18,6 +18,9 @@
 /* APM vol. 2, "Performance Counter MSRs": of the core extension; guests have no more. */
 #define NR_CORE		6U
 
+/* Linux before 6.16 has no name for it. */
+#define GLOBAL_STATUS_SET	0xc0000303
+
 static u32 select_base, counter_base;
 static unsigned int stride;
 static u64 global_mask;		/* 0 without PerfMonV2 */
@@ -90,6 +93,12 @@ static void amd_ack(u64 mask)
 {
 	if (global_mask)
 		vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS_CLR, mask & global_mask);
+}
+
+/* APM vol. 2, "Performance Monitor Counter Global Status Set": MSR C000_0303h */
+static void amd_show(u64 mask)
+{
+	vpmu_hw_wrmsr(GLOBAL_STATUS_SET, mask & global_mask);
 }
 
 static void amd_borrow(unsigned int i, struct hw_saved *saved)
@@ -224,6 +233,8 @@ const struct hw_ops *vpmu_hw_amd_probe(void)
 	if (boot_cpu_has(X86_FEATURE_PERFMON_V2)) {
 		amd_ops.name = "AMD PerfMonV2";
 		global_mask = GENMASK_ULL(amd_ops.nr - 1, 0);
+		if (nr == amd_ops.nr)
+			amd_ops.show = amd_show;
 	}
 	return &amd_ops;
 }

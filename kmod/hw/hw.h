@@ -44,6 +44,7 @@ struct hw_saved {
  * @overflowed: mask of the counters that may have overflowed; of all counters where the CPU has no
  *	status register
  * @ack: clear the overflow status of the counters in @mask
+ * @show: set that status; NULL if the CPU can't, or if it has more counters than @nr in there
  * @borrow: stop counter @i and save host perf's state
  * @give_back: stop counter @i and restore host perf's state
  * @reassert: host perf may have written registers that are shared: enable the counters in @mask
@@ -80,6 +81,7 @@ struct hw_ops {
 	u64 (*stop)(unsigned int i);
 	u64 (*overflowed)(void);
 	void (*ack)(u64 mask);
+	void (*show)(u64 mask);
 	void (*borrow)(unsigned int i, struct hw_saved *saved);
 	void (*give_back)(unsigned int i, const struct hw_saved *saved);
 	void (*reassert)(unsigned long mask);

@@ -44,7 +44,7 @@ figures() {
 
 	def tool_has():
 	    names = {"emulated": "emulated_instructions", "early": "early_interrupts", "reads": "msr_reads",
-	             "writes": "msr_writes", "fast": "fast_accesses", "evicted": "evictions",
+	             "writes": "msr_writes", "fast": "fast_accesses", "open": "open_entries", "evicted": "evictions",
 	             "descheduled_tsc": "descheduled_ticks"}
 	    figures = "exits overflows pmis rdpmcs borrowed gaps anomalies".split() + list(names)
 	    vms = json.loads(subprocess.run([vpmu, "stat", "--json"], stdout=subprocess.PIPE, check=True).stdout)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# On an Intel host with the module: NMIs of another origin than an overflow, at each place where they could disturb
-# the module. Needs BUILD.
+# On a host with the module: NMIs of another origin than an overflow, at each place where they could disturb the
+# module. Needs BUILD.
 
 cd "$(dirname "$0")" || exit
 . ../tap.sh
@@ -20,10 +20,24 @@ parameter() {
 	cat "/sys/module/nmis/parameters/$1"
 }
 
+sysctl -q kernel.nmi_watchdog=0
+
+# AMD: a guest's overflow status is in hardware, in guest mode and around it. NMIs are held there, so that they come
+# in guest mode, where they make the guest exit.
+if ! grep -q GenuineIntel /proc/cpuinfo; then
+	for place in kvm_wait_lapic_expire vpmu_fast_exit; do
+		start_nmis $place every=3
+		relay "$BUILD/kvm/nmis" "NMIs at $place"
+		within "NMIs at $place" "$(parameter came)" 500 1000000
+		rmmod nmis
+	done
+	sysctl -q kernel.nmi_watchdog=1
+	finish
+fi
+
 modprobe msr
 # A guest borrows counters of the host's: before it does, while it does, when host perf has told KVM which counters
 # count in guest mode, and while it gives them back. Not at each VM entry, or the guest gets nowhere.
-sysctl -q kernel.nmi_watchdog=0
 # Whenever an event of its comes or goes, host perf lets all counters count, whatever each of them does.
 all=$(msr $control)
 for place in vpmu_borrow intel_borrow intel_release_nmis kvm_wait_lapic_expire \

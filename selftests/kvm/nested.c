@@ -19,6 +19,7 @@
 #define L2_STACK	0x7000
 #define ACCESS_CODE	0x1800
 #define L2_RIP		(VMCB + 0x578)
+#define PERMISSIONS	0xe000	/* two pages, of MSRs */
 
 #define MSR_VM_HSAVE_PA	0xc0010117
 
@@ -103,28 +104,36 @@ asm(".globl intel_l1_start, intel_l1_exit, intel_l1_end, intel_l2_start, intel_l
  * Intel's enters the guest.
  */
 extern const char l1_access_start[], l1_launch[], l1_resume[], l1_access_end[], l2_access_start[], l2_access_end[];
+extern const char l2_rdmsr_start[], l2_rdmsr[], l2_rdmsr_end[];
 asm(".globl l1_access_start, l1_launch, l1_resume, l1_access_end, l2_access_start, l2_access_end\n"
+    ".globl l2_rdmsr_start, l2_rdmsr, l2_rdmsr_end\n"
     "l1_access_start:\n"
-    "	xor %ecx, %ecx\n"
+    "	mov $1, %ecx\n"
     "	rdpmc\n"
     "	mov $0xd000, %eax\n"
     "	vmrun %rax\n"
     "	out %al, $0x10\n"
     "l1_launch:\n"
-    "	xor %ecx, %ecx\n"
+    "	mov $1, %ecx\n"
     "	rdpmc\n"
     "	vmlaunch\n"
     "l1_resume:\n"
-    "	xor %ecx, %ecx\n"
+    "	mov $1, %ecx\n"
     "	rdpmc\n"
     "	vmresume\n"
     "l1_access_end:\n"
     "l2_access_start:\n"
     "	rdpmc\n"
-    "l2_access_end:\n");
+    "l2_access_end:\n"
+    "l2_rdmsr_start:\n"
+    "	mov $0xc0010203, %ecx\n"	/* PerfCtr1 */
+    "l2_rdmsr:\n"
+    "	rdmsr\n"
+    "	vmmcall\n"
+    "l2_rdmsr_end:\n");
 
-/* Does the hypervisor intercept RDPMC? */
-static bool intercepts_rdpmc;
+/* Does the hypervisor intercept RDPMC?  AMD's: and all MSRs? */
+static bool intercepts_accesses;
 
 /* VMRUN is one of them; so is VMRESUME. */
 #define L1_INSTRUCTIONS	(on_intel() ? 10 : 7)
@@ -148,8 +157,11 @@ static void put_segment(const struct vm *vm, unsigned int offset, uint32_t selec
 static void make_l2(const struct vm *vm, const struct kvm_sregs *sregs, unsigned int cpl)
 {
 	memset(vm->memory + VMCB, 0, 4096);
-	put(vm, VMCB + 0x00c, 1 << 1 | intercepts_rdpmc << 15, 4);	/* intercepts NMI */
+	/* Intercepts NMI */
+	put(vm, VMCB + 0x00c, 1 << 1 | intercepts_accesses << 15 | intercepts_accesses << 28, 4);
 	put(vm, VMCB + 0x010, 3, 4);		/* VMRUN, VMMCALL */
+	put(vm, VMCB + 0x048, PERMISSIONS, 8);
+	memset(vm->memory + PERMISSIONS, 0xff, 2 * 4096);
 	put(vm, VMCB + 0x058, 1, 4);		/* ASID */
 	put_segment(vm, 0x00, 0x10 | cpl, 0xc93 | cpl << 5);
 	put_segment(vm, 0x10, 0x08 | cpl, 0x29b | cpl << 5);
@@ -179,7 +191,7 @@ static void make_intel_l2(struct vm *vm, const struct kvm_sregs *sregs, unsigned
 		 * Controls: what has to be 1 (SDM vol. 3, appendix "VMX Capability Reporting Facility"),
 		 * and exits for NMIs, a 64-bit host, a 64-bit guest
 		 */
-		{ 0x4000, 0x16 | 1 << 3 }, { 0x4002, (0x0401e172 & ~(3 << 15)) | intercepts_rdpmc << 11 },
+		{ 0x4000, 0x16 | 1 << 3 }, { 0x4002, (0x0401e172 & ~(3 << 15)) | intercepts_accesses << 11 },
 		{ 0x400c, 0x36dff | 1 << 9 }, { 0x4012, 0x11ff | 1 << 9 },
 		/* Guest: selectors, limits, access rights of ES, CS, SS, DS, then FS, GS, LDTR, TR */
 		{ 0x800, 0x10 | cpl }, { 0x802, 0x08 | cpl }, { 0x804, 0x10 | cpl },
@@ -359,23 +371,28 @@ static void overflows(unsigned int cpl, uint64_t levels, const char *name)
 }
 
 #define EXIT_RDPMC	(on_intel() ? 15 : 0x6f)
+#define EXIT_MSR	0x7c
 
 /*
- * What KVM completes right behind a VM exit for a guest isn't what the hypervisor has to know of a nested
- * one.
+ * The hypervisor makes an access, and then the nested guest the one at @ip of @start, which the hypervisor intercepts
+ * by @exit.
  */
-static void intercepted_access(void)
+static void intercepted_access(const char *name, const char *start, const char *end, const char *ip, uint32_t exit,
+			       uint64_t control)
 {
 	struct kvm_regs regs;
 	struct pmu pmu;
 	struct vm vm;
 
-	intercepts_rdpmc = true;
+	intercepts_accesses = true;
 	vm = make_l1(&pmu, 0);
-	intercepts_rdpmc = false;
-	memcpy(vm.memory + L2_CODE, l2_access_start, l2_access_end - l2_access_start);
+	intercepts_accesses = false;
+	memcpy(vm.memory + L2_CODE, start, end - start);
 	memcpy(vm.memory + ACCESS_CODE, l1_access_start, l1_access_end - l1_access_start);
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+	put_counter(&vm, pmu, 1, INSTRUCTIONS | OS | EN, 0);
+	if (pmu.v2)
+		set_msr(&vm, GLOBAL_CONTROL, control);
 	/* Several times: at first there are exits for page faults between the two accesses. */
 	for (unsigned int round = 0; round < 3; round++) {
 		const char *from = !on_intel() ? l1_access_start : round ? l1_resume : l1_launch;
@@ -389,9 +406,9 @@ static void intercepted_access(void)
 		regs.rip = ACCESS_CODE + (from - l1_access_start);
 		IOCTL(vm.vcpu, KVM_SET_REGS, &regs);
 		run_until(&vm, KVM_EXIT_IO);
-		is(*word_at(&vm, EXIT_CODE), EXIT_RDPMC, "the hypervisor intercepts RDPMC, %u: exit", round);
-		is(*word_at(&vm, on_intel() ? EXIT_IP : L2_RIP), L2_CODE,
-		   "the hypervisor intercepts RDPMC, %u: RIP", round);
+		is(*word_at(&vm, EXIT_CODE), exit, "the hypervisor intercepts %s, %u: exit", name, round);
+		is(*word_at(&vm, on_intel() ? EXIT_IP : L2_RIP), L2_CODE + (ip - start),
+		   "the hypervisor intercepts %s, %u: RIP", name, round);
 	}
 	free_vm(&vm);
 }
@@ -431,6 +448,10 @@ int main(void)
 		overflows(cpl, OS | USR, "both levels");
 		overflows(cpl, cpl ? USR : OS, "its level only");
 	}
-	intercepted_access();
+	/* What KVM completes right behind a VM exit, for a guest */
+	intercepted_access("RDPMC", l2_access_start, l2_access_end, l2_access_start, EXIT_RDPMC, 0xff);
+	/* What a guest can access without a VM exit */
+	if (!on_intel())
+		intercepted_access("RDMSR", l2_rdmsr_start, l2_rdmsr_end, l2_rdmsr, EXIT_MSR, 0);
 	return finish();
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A guest that borrows counters of host perf's beside NMIs of another origin: what both have
- * counted then.  TAP; the argument names the tests.  nmis.sh makes the NMIs.
+ * NMIs of another origin than an overflow.  Intel: beside a guest that borrows counters of host perf's, what
+ * both have counted then.  AMD: while a guest's overflow status is in hardware (kmod/open.c).  TAP; the argument
+ * names the tests.  nmis.sh makes the NMIs.
  *
- * No NMI watchdog: the host's events are to have all counters.
+ * No NMI watchdog: the host's events are to have all counters, or none.
  */
 #define _GNU_SOURCE
+#include <linux/kvm_vpmu.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
@@ -78,15 +81,84 @@ static void check_events(const struct reading *before, const struct reading *aft
 	      (unsigned long long)least, (unsigned long long)most, (unsigned long long)truth);
 }
 
-int main(int argc, char **argv)
+/*
+ * ESI times: counter 0 overflows without an interrupt, stops, and the status says so ten times.  RESULT: how often it
+ * didn't.
+ */
+extern const char status_start[], status_end[];
+asm(".code16\n"
+    ".globl status_start, status_end\n"
+    "status_start:\n"
+    "	xor %edi, %edi\n"
+    "1:	mov $0xc0010201, %ecx\n"
+    "	mov $-10, %eax\n"
+    "	mov $0xffff, %edx\n"
+    "	wrmsr\n"
+    "	xor %edx, %edx\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	mov $1, %eax\n"
+    "	wrmsr\n"
+    "	mov $20, %ebp\n"
+    "2:	dec %ebp\n"
+    "	jnz 2b\n"
+    "	xor %eax, %eax\n"
+    "	wrmsr\n"
+    "	mov $0xc0000300, %ecx\n"
+    "	mov $10, %ebp\n"
+    "3:	rdmsr\n"
+    "	cmp $1, %eax\n"
+    "	je 4f\n"
+    "	inc %edi\n"
+    "4:	dec %ebp\n"
+    "	jnz 3b\n"
+    "	mov $0xc0000302, %ecx\n"
+    "	mov $1, %eax\n"
+    "	wrmsr\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	mov %edi, 0x2000\n"
+    "	out %al, $0x10\n"
+    "status_end:\n"
+    ".code64\n");
+
+/*
+ * Host perf's handler looks at the overflow status as soon as there is an event anywhere: here, of a thread that
+ * sleeps.
+ */
+static void open_status(const char *name)
 {
-	const char *name = argc > 1 ? argv[1] : "NMIs";
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = PERF_COUNT_HW_INSTRUCTIONS,
+	};
+	struct kvm_vpmu_vcpu v = { .fd = 0 };
+	struct vm vm = make_vm(true);
+	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	pid_t child = fork();
+
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	if (device < 0 || child < 0 || syscall(SYS_perf_event_open, &attr, child, -1, -1, 0) < 0)
+		err(1, "an event of another process");
+	put_counter(&vm, pmu_of(&vm), 0, INSTRUCTIONS | OS | EN, 0);
+	load_code(&vm, status_start, status_end, (struct kvm_regs){ .rsi = ROUNDS });
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, RESULT), 0, "%s: values of the status that are wrong", name);
+	v.fd = vm.fd;
+	IOCTL(device, KVM_VPMU_GET_VCPU, &v);
+	check(v.open > ROUNDS, "%s: registers were open at %llu VM entries", name, v.open);
+	kill(child, SIGKILL);
+	free_vm(&vm);
+}
+
+static void borrowed(const char *name)
+{
 	struct reading before[MOST_COUNTERS], after[MOST_COUNTERS];
 	struct vm vm = make_sampler(ROUNDS, PERIOD);
 	unsigned int nr = nr_counters(pmu_of(&vm));
 	int events[MOST_COUNTERS];
 
-	pin(0, 0);
 	for (unsigned int i = 0; i < nr; i++)
 		events[i] = host_event(i);
 	for (unsigned int i = 0; i < nr; i++)
@@ -97,5 +169,16 @@ int main(int argc, char **argv)
 	check_sampler(&vm, ROUNDS, PERIOD, name);
 	check_events(before, after, nr, 2, name);
 	free_vm(&vm);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "NMIs";
+
+	pin(0, 0);
+	if (on_intel())
+		borrowed(name);
+	else
+		open_status(name);
 	return finish();
 }

@@ -61,7 +61,26 @@ static void snoop(int in, int out, unsigned int nr)
 	exit(0);
 }
 
-static void leak(void)
+/* Writes the secret to counter 0 twice while no counter counts, and leaves with an OUT, each time. */
+extern const char secret_start[], secret_end[];
+asm(".code16\n"
+    ".globl secret_start, secret_end\n"
+    "secret_start:\n"
+    "	mov 0x2100, %ecx\n"		/* global control */
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov 0x2104, %ecx\n"		/* counter 0 */
+    "1:	mov 0x2108, %eax\n"
+    "	mov 0x210c, %edx\n"
+    "	wrmsr\n"
+    "	wrmsr\n"
+    "	out %al, $0x10\n"
+    "	jmp 1b\n"
+    "secret_end:\n"
+    ".code64\n");
+
+static void leak(const char *name, bool counting)
 {
 	struct vm vm = make_vm(true);
 	struct pmu pmu = pmu_of(&vm);
@@ -78,29 +97,49 @@ static void leak(void)
 	close(from[1]);
 	transfer(from[0], false, &byte);
 
-	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = 1000 });
+	if (counting)
+		load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = 1000 });
+	else
+		load_code(&vm, secret_start, secret_end, (struct kvm_regs){ });
+	*word_at(&vm, TABLE) = GLOBAL_CONTROL;
+	*word_at(&vm, TABLE + 4) = pmu.counter;
+	*word_at(&vm, TABLE + 8) = (uint32_t)SECRET;
+	*word_at(&vm, TABLE + 12) = SECRET >> 32;
 	for (unsigned int i = 0; i < pmu.nr; i++)
 		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, SECRET);
 	for (unsigned int round = 0; round < 10; round++) {
 		run_until(&vm, KVM_EXIT_IO);
 		transfer(to[1], true, &byte);
 		transfer(from[0], false, &byte);
-		is(byte, 0, "round %u: physical counters with the guest's count", round);
+		is(byte, 0, "%s, round %u: physical counters with the guest's count", name, round);
 	}
-	check(counter(&vm, pmu, 0) > SECRET + 20000, "the guest counted");
+	check(counter(&vm, pmu, 0) >= SECRET + (counting ? 20000 : 0), "%s: the guest's own count", name);
 	close(to[1]);
 	wait(&status);
-	is(status, 0, "the other process ended well");
+	is(status, 0, "%s: the other process ended well", name);
 	free_vm(&vm);
 }
 
-/* RESULT: 1 for as long as it waits for the word at TABLE; EBP: how often it looked */
-#define WAIT_INSTRUCTIONS	3	/* besides 3 each time, and the OUT, which is to be completed */
+/*
+ * Writes 0 to the MSR at TABLE + 4, if there is one, and reads as many counters as TABLE + 8 says.  RESULT: 1 for as long as it waits for the word at TABLE; EBP: how
+ * often it looked
+ */
+#define WAIT_INSTRUCTIONS	5	/* besides 3 each time, and the OUT, which is to be completed */
 extern const char wait_start[], wait_end[];
 asm(".code16\n"
     ".globl wait_start, wait_end\n"
     "wait_start:\n"
-    "	xor %ebp, %ebp\n"
+    "	mov 0x2104, %ecx\n"
+    "	jecxz 2f\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov 0x2108, %ecx\n"
+    "3:	dec %ecx\n"
+    "	rdpmc\n"
+    "	jecxz 2f\n"
+    "	jmp 3b\n"
+    "2:	xor %ebp, %ebp\n"
     "	movl $1, 0x2000\n"
     "1:	inc %ebp\n"
     "	cmpl $0, 0x2100\n"
@@ -127,7 +166,7 @@ static void *map_for_guest(void *arg)
  * Host events were on the counters that a guest's take.  If the process may use RDPMC from now on, perf clears
  * what is left of such events on each of its CPUs, by an interrupt (cr4_update_pce(), perf_clear_dirty_counters()).
  */
-static void cleared(void)
+static void cleared(bool counting)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
@@ -146,24 +185,40 @@ static void cleared(void)
 
 	load_code(&vm, wait_start, wait_end, (struct kvm_regs){ });
 	*word_at(&vm, TABLE) = 0;
+	*word_at(&vm, TABLE + 4) = counting ? 0 : GLOBAL_CONTROL;
+	*word_at(&vm, TABLE + 8) = pmu.nr;
 	for (unsigned int i = 0; i < pmu.nr; i++)
-		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, 0);
+		put_counter(&vm, pmu, i, INSTRUCTIONS | (counting ? OS : USR) | EN, counting ? 0 : SECRET);
 	if (pthread_create(&thread, NULL, map_for_guest, &vm))
 		err(1, "pthread_create");
 	run_until(&vm, KVM_EXIT_IO);
 	pthread_join(thread, NULL);
 	IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
 	for (unsigned int i = 0; i < pmu.nr; i++)
-		is(counter(&vm, pmu, i), WAIT_INSTRUCTIONS + 3 * regs.rbp, "an event is mapped: counter %u", i);
+		is(counter(&vm, pmu, i), counting ? WAIT_INSTRUCTIONS + 3 * regs.rbp : SECRET,
+		   "an event is mapped: counter %u, which %s", i, counting ? "counts" : "doesn't count");
 	free_vm(&vm);
 }
 
 int main(void)
 {
+	struct vm vm;
+	bool v2;
+
 	pin(0, 0);
-	leak();
+	leak("counters that count", true);
+	vm = make_vm(true);
+	v2 = pmu_of(&vm).v2;
+	free_vm(&vm);
+	if (v2)
+		leak("counters that don't", false);
+	else
+		skip("no PerfMonV2", "counters that don't");
 	/* Behind it, as this process may use RDPMC then */
-	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
-		cleared();
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
+		cleared(true);
+		if (v2)
+			cleared(false);
+	}
 	return finish();
 }

@@ -40,6 +40,8 @@ static const struct family vcpu_families[] = {
 	[FIGURE_RDPMCS] = { "vcpu_rdpmcs", NULL, "RDPMC instructions of the guest." },
 	[FIGURE_FAST] = { "vcpu_fast_accesses", NULL,
 		"Accesses of the guest to its PMU that were completed right behind their VM exit." },
+	[FIGURE_OPEN] = { "vcpu_open_entries", NULL,
+		"VM entries at which the guest got PMU registers to access without VM exits." },
 	[FIGURE_EVICTED] = { "vcpu_evictions", NULL,
 		"Times that host perf took a guest counter's physical counter." },
 	[FIGURE_BORROWED] = { "vcpu_borrowed", NULL,

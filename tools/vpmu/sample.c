@@ -28,6 +28,7 @@ static const struct {
 	[FIGURE_WRITES] = FIGURE(writes),
 	[FIGURE_RDPMCS] = FIGURE(rdpmcs),
 	[FIGURE_FAST] = FIGURE(fast),
+	[FIGURE_OPEN] = FIGURE(open),
 	[FIGURE_EVICTED] = FIGURE(evicted),
 	[FIGURE_BORROWED] = FIGURE(borrowed),
 	[FIGURE_GAPS] = FIGURE(gaps),

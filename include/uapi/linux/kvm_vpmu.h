@@ -35,7 +35,7 @@
  * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
  * addition; nothing is removed.
  */
-#define KVM_VPMU_ABI		5
+#define KVM_VPMU_ABI		6
 
 /*
  * Additions of later versions:
@@ -46,6 +46,7 @@
  *     field that isn't 0 is refused by KVM_VPMU_GET_VCPU, and by KVM_VPMU_GET_VM
  *     also in struct kvm_vpmu_vm_of_fd.vm
  *  5: struct kvm_vpmu_vcpu.fast
+ *  6: struct kvm_vpmu_vcpu.open
  */
 
 /* Freeze mode: when the guest's counters don't count */
@@ -221,6 +222,8 @@ struct kvm_vpmu_counter {
  * @reserved: 0
  * @fast: how many of @reads, @writes and @rdpmcs were completed right behind
  *	their VM exit (with 5)
+ * @open: VM entries at which the guest got some PMU registers to access without
+ *	VM exits; such accesses are not in @reads and @writes (with 6)
  * @reserved2: 0
  * @counter: the counters
  */
@@ -246,7 +249,8 @@ struct kvm_vpmu_vcpu {
 	__s32 fd;
 	__u32 reserved;
 	__u64 fast;
-	__u64 reserved2[2];
+	__u64 open;
+	__u64 reserved2[1];
 	struct kvm_vpmu_counter counter[KVM_VPMU_COUNTERS];
 };
 

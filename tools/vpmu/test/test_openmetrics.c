@@ -56,6 +56,8 @@ static unsigned int count(const char *text, const char *part)
 	VCPU_FAMILY("rdpmcs", "RDPMC instructions of the guest.", "7")						\
 	VCPU_FAMILY("fast_accesses",										\
 		    "Accesses of the guest to its PMU that were completed right behind their VM exit.", "12")	\
+	VCPU_FAMILY("open_entries",										\
+		    "VM entries at which the guest got PMU registers to access without VM exits.", "13")	\
 	VCPU_FAMILY("evictions", "Times that host perf took a guest counter's physical counter.", "8")		\
 	VCPU_FAMILY("borrowed", "VM entries, times counters that host perf lent for them.", "9")		\
 	VCPU_FAMILY("gaps", "VM exits, times counters that should have counted KVM's work and didn't.", "10")	\

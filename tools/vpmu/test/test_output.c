@@ -268,8 +268,8 @@ static void stat_text(void **state)
 "vCPU 0  registers amd-v2  6 counters  descheduled 11 ticks\n"
 "  exits     1,000,000   emulated   1,000   overflows     30   pmis          29\n"
 "  early             4   reads         50   writes        60   rdpmcs         7\n"
-"  fast             12   evicted        8   borrowed       9   gaps          10\n"
-"  anomalies         0\n"
+"  fast             12   open          13   evicted        8   borrowed       9\n"
+"  gaps             10   anomalies      0\n"
 "  CTR  EVENT                     INT  STATE                VALUE  ENABLED  RUNNING  NOTE\n"
 "    0  RETIRED_INSTRUCTIONS:u:k  -    on               1,234,567  0.002 s  0.002 s\n"
 "    1  CYCLES_NOT_IN_HALT:u      int  on     281,474,976,710,256  0.002 s  0.001 s  ! ran 50.0%, borrows\n"
@@ -308,6 +308,7 @@ static void stat_json(void **state)
 	json_is(o, "0.vcpu.1.writes", "60");
 	json_is(o, "0.vcpu.1.rdpmcs", "7");
 	json_is(o, "0.vcpu.1.fast", "12");
+	json_is(o, "0.vcpu.1.open", "13");
 	json_is(o, "0.vcpu.1.evicted", "8");
 	json_is(o, "0.vcpu.1.borrowed", "9");
 	json_is(o, "0.vcpu.1.gaps", "10");

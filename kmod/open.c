@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Registers that the guest accesses without a VM exit: AMD's counters, and the overflow status of
+ * PerfMonV2, while the guest's global control is 0.  A guest's perf clears the control before it
+ * changes its counters, at a context switch and in the handler of an overflow.
+ *
+ * Nothing of the guest counts then.  A counter's value is in the physical counter of the same
+ * number, whose event select is clear, and comes back when somebody needs it
+ * (vpmu_open_take_back()).  The first access to a counter exits, and tells that the guest is about
+ * to make more: its perf reads a counter, by RDPMC, before it writes it.  A counter that host perf
+ * uses stays closed.  So does the status while host perf has any event: the guest could clear the
+ * overflow of that one.
+ *
+ * The guest may access the registers by KVM's own MSR permission map, which is changed for the stay
+ * in guest mode only.  Other registers exit as ever: what an event select counts, and whether at
+ * all, is up to the host.  RDPMC exits, too: it has one intercept for all indexes, and others of
+ * them read the counters of the L3 cache and the data fabric (APM vol. 2, "RDPMC Support").
+ */
+#include <linux/module.h>
+
+#include "compat/host.h"
+#include "counter.h"
+#include "open.h"
+
+static bool open_registers = true;
+module_param(open_registers, bool, 0644);
+MODULE_PARM_DESC(open_registers,
+		 "AMD: guests access counters that don't count without VM exits (default: Y)");
+
+/* The map has two bits for each MSR, for RDMSR and WRMSR: APM vol. 2, "MSR Intercepts". */
+#define PERMIT_READ	1
+#define PERMIT_WRITE	2
+#define PERMISSION(nth, may)	((u32)(may) << 2 * (nth))
+
+/* PerfCtrN is behind PerfEvtSelN. */
+#define COUNTER(i)	PERMISSION(2 * (i) + 1, PERMIT_READ | PERMIT_WRITE)
+/* PerfCntrGlobalStatus, PerfCntrGlobalStatusClr */
+#define STATUS		(PERMISSION(0, PERMIT_READ) | PERMISSION(2, PERMIT_WRITE))
+
+static bool may_open(struct vpmu_vcpu *vv)
+{
+	return READ_ONCE(open_registers) && vpmu_hw->show && vv->guest.set == GUEST_AMD_V2 &&
+	       vv->running && vpmu_compat_may_open(vv->hot.vcpu) &&
+	       vpmu_compat_filter_current(vv->hot.vcpu, &vv->filter);
+}
+
+/* Has host perf no event on any counter, and none that has left its overflow status? */
+static bool host_is_idle(struct vpmu_cpu *pc)
+{
+	unsigned int slot;
+
+	if (pc->no_status)
+		return true;
+	for (slot = 0; slot < vpmu_hw->nr; slot++) {
+		if (!vpmu_counter_is_free(pc, slot))
+			return false;
+		pc->cleared |= BIT(slot);
+	}
+	pc->no_status = !vpmu_hw->overflowed();
+	return pc->no_status;
+}
+
+static void open_status(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
+{
+	if (!host_is_idle(pc))
+		return;
+	/* The NMI handler needs that before the status is set. */
+	WRITE_ONCE(vv->shown, vv->guest.status);
+	barrier();
+	if (vv->shown)
+		vpmu_hw->show(vv->shown);
+	vv->open |= VPMU_OPEN_STATUS;
+	vv->may[COMPAT_GLOBAL] = STATUS;
+}
+
+static void open_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
+{
+	unsigned long bit = BIT(i);
+
+	if (!vpmu_counter_is_free(pc, i))
+		return;
+	pc->cleared |= bit;
+	if (!(pc->kept & bit) || pc->left[i] != vv->guest.value[i])
+		vpmu_hw->write(i, vv->guest.value[i]);
+	pc->dirty |= bit;
+	pc->taken |= bit;
+	vv->open |= bit;
+	vv->may[COMPAT_COUNTERS] |= COUNTER(i);
+}
+
+static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned int i;
+
+	vv->considered |= closed;
+	for_each_set_bit(i, &closed, VPMU_MAX_COUNTERS)
+		open_counter(vv, pc, i);
+	vpmu_counter_note_taken(pc);
+	if (closed & VPMU_OPEN_STATUS)
+		open_status(vv, pc);
+}
+
+void __vpmu_open_enter(struct vpmu_vcpu *vv)
+{
+	unsigned long closed;
+
+	if (!may_open(vv))
+		return;
+	closed = (vv->accessed | VPMU_OPEN_STATUS) & ~(vv->open | vv->considered);
+	if (closed)
+		open_more(vv, closed);
+	if (!vv->open)
+		return;
+	vpmu_compat_grant(vv->hot.vcpu, &vv->filter, vv->may, vv->granted);
+	vv->stats.open++;
+}
+
+void __vpmu_open_leave(struct vpmu_vcpu *vv)
+{
+	vpmu_compat_revoke(vv->hot.vcpu, vv->granted);
+	vv->granted[COMPAT_COUNTERS] = 0;
+	vv->granted[COMPAT_GLOBAL] = 0;
+}
+
+void __vpmu_open_take_back(struct vpmu_vcpu *vv)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned int i;
+
+	lockdep_assert_irqs_disabled();
+	for_each_set_bit(i, &vv->open, VPMU_MAX_COUNTERS) {
+		u64 value = vpmu_hw->read(i);
+
+		vv->guest.value[i] = value;
+		vv->counter[i].last = i;
+		pc->kept |= BIT(i);
+		pc->left[i] = value;
+	}
+	if (vv->shown) {
+		vv->guest.status = vpmu_hw->overflowed() & vv->shown;
+		if (vv->guest.status)
+			vpmu_hw->ack(vv->guest.status);
+		barrier();
+		WRITE_ONCE(vv->shown, 0);
+	}
+	vv->open = 0;
+	vv->may[COMPAT_COUNTERS] = 0;
+	vv->may[COMPAT_GLOBAL] = 0;
+}
+
+void vpmu_open_nmi_begins(const struct vpmu_vcpu *vv)
+{
+	u64 hidden;
+
+	if (likely(!vv->shown))
+		return;
+	hidden = vpmu_hw->overflowed() & vv->shown;
+	if (hidden)
+		vpmu_hw->ack(hidden);
+	this_cpu_write(vpmu_cpu.hidden, hidden);
+}
+
+void vpmu_open_nmi_ends(void)
+{
+	u64 hidden = this_cpu_read(vpmu_cpu.hidden);
+
+	if (likely(!hidden))
+		return;
+	vpmu_hw->show(hidden);
+	this_cpu_write(vpmu_cpu.hidden, 0);
+}

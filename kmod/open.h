@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Registers that the guest accesses without a VM exit.  Interrupts are off for all of this, and the
+ * vCPU is loaded on this CPU.
+ */
+#ifndef VPMU_OPEN_H
+#define VPMU_OPEN_H
+
+#include "vpmu.h"
+
+void __vpmu_open_enter(struct vpmu_vcpu *vv);
+
+/* A VM entry: open what may be open. */
+static inline void vpmu_open_enter(struct vpmu_vcpu *vv)
+{
+	if (!vv->guest.control)
+		__vpmu_open_enter(vv);
+}
+
+void __vpmu_open_leave(struct vpmu_vcpu *vv);
+
+/* The VM exit: the guest's accesses exit again, as KVM has it. */
+static inline void vpmu_open_leave(struct vpmu_vcpu *vv)
+{
+	if (vv->granted[COMPAT_COUNTERS] | vv->granted[COMPAT_GLOBAL])
+		__vpmu_open_leave(vv);
+}
+
+void __vpmu_open_take_back(struct vpmu_vcpu *vv);
+
+/*
+ * Before a physical counter is started, or somebody looks for the guest's registers elsewhere: the
+ * values that are in hardware for the guest to access come back to vpmu_vcpu.guest.
+ */
+static inline void vpmu_open_take_back(struct vpmu_vcpu *vv)
+{
+	vv->considered = 0;
+	vv->accessed = 0;
+	if (vv->open)
+		__vpmu_open_take_back(vv);
+}
+
+/*
+ * In NMIs, before and after host perf's handler, which would take the guest's overflow status for
+ * that of host events.
+ */
+void vpmu_open_nmi_begins(const struct vpmu_vcpu *vv);
+void vpmu_open_nmi_ends(void);
+
+#endif

@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Registers that a guest accesses without a VM exit (kmod/open.c): AMD's, with PerfMonV2, while the guest's
+ * global control is 0.  They have the values that they would have otherwise, and others stay closed.  TAP.
+ */
+#define _GNU_SOURCE
+#include <linux/kvm_vpmu.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+
+#include "tap.h"
+#include "guests.h"
+#include "pin.h"
+
+#define PARAMETER	"/sys/module/kvm_vpmu/parameters/open_registers"
+#define WATCHDOG	"/proc/sys/kernel/nmi_watchdog"
+
+/* For the guests: a counter's MSR, and the bits of all */
+#define COUNTER		TABLE
+#define ALL		(TABLE + 4)
+
+/*
+ * Global control is 0.  ESI times: WRMSR and RDMSR of a counter, RDMSR of the status, which is 0, and WRMSR that
+ * clears it.  RESULT: how many values were wrong.
+ */
+#define ROUND_ACCESSES	4
+extern const char accesses_start[], accesses_end[];
+asm(".code16\n"
+    ".globl accesses_start, accesses_end\n"
+    "accesses_start:\n"
+    "	xor %ebp, %ebp\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	wrmsr\n"
+    "1:	mov 0x2100, %ecx\n"
+    "	mov %esi, %eax\n"
+    "	mov $0x1234, %edx\n"
+    "	wrmsr\n"
+    "	xor %edx, %edx\n"
+    "	rdmsr\n"
+    "	cmp %esi, %eax\n"
+    "	jne 2f\n"
+    "	cmp $0x1234, %edx\n"
+    "	je 3f\n"
+    "2:	inc %ebp\n"
+    "3:	mov $0xc0000300, %ecx\n"
+    "	rdmsr\n"
+    "	or %edx, %eax\n"
+    "	jz 4f\n"
+    "	inc %ebp\n"
+    "4:	mov $0xc0000302, %ecx\n"
+    "	mov 0x2104, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	mov %ebp, 0x2000\n"
+    "	out %al, $0x10\n"
+    "accesses_end:\n"
+    ".code64\n");
+
+/*
+ * ESI times: counter 0 gets EBX times the round, counts 100 loops and what is around them, and its value is added to
+ * EDI, which ends in RESULT.
+ */
+extern const char rounds_start[], rounds_end[];
+asm(".code16\n"
+    ".globl rounds_start, rounds_end\n"
+    "rounds_start:\n"
+    "	xor %edi, %edi\n"
+    "1:	mov $0xc0000301, %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov %ebx, %eax\n"
+    "	mul %esi\n"
+    "	mov 0x2100, %ecx\n"
+    "	wrmsr\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2104, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov $100, %ebp\n"
+    "2:	dec %ebp\n"
+    "	jnz 2b\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov 0x2100, %ecx\n"
+    "	rdmsr\n"
+    "	add %eax, %edi\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	add %eax, %edi\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	mov %edi, 0x2000\n"
+    "	out %al, $0x10\n"
+    "rounds_end:\n"
+    ".code64\n");
+
+/*
+ * Counters overflow without interrupts, and stop: the status at RESULT, and once the bits of EBX are cleared, at
+ * RESULT + 4; then an OUT with the control as it is, and the status once more, at TABLE + 8.
+ */
+extern const char status_start[], status_end[];
+asm(".code16\n"
+    ".globl status_start, status_end\n"
+    "status_start:\n"
+    "	mov $100, %ebp\n"
+    "1:	dec %ebp\n"
+    "	jnz 1b\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov $0xc0000300, %ecx\n"
+    "	rdmsr\n"
+    "	mov %eax, 0x2000\n"
+    "	mov $0xc0000302, %ecx\n"
+    "	mov %ebx, %eax\n"
+    "	wrmsr\n"
+    "	mov $0xc0000300, %ecx\n"
+    "	rdmsr\n"
+    "	mov %eax, 0x2004\n"
+    "	out %al, $0x10\n"
+    "	rdmsr\n"
+    "	mov %eax, 0x2108\n"
+    "	out %al, $0x10\n"
+    "status_end:\n"
+    ".code64\n");
+
+/*
+ * Global control is 0: writes and reads a counter for as long as the word at RESULT is 0; RESULT + 4: wrong values;
+ * TABLE + 8: reads
+ */
+extern const char ever_start[], ever_end[];
+asm(".code16\n"
+    ".globl ever_start, ever_end\n"
+    "ever_start:\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "1:	inc %esi\n"
+    "	mov 0x2100, %ecx\n"
+    "	mov %esi, %eax\n"
+    "	mov $0x1234, %edx\n"
+    "	wrmsr\n"
+    "	mov $100, %ebp\n"
+    "2:	dec %ebp\n"
+    "	jnz 2b\n"
+    "	rdmsr\n"
+    "	incl 0x2108\n"
+    "	cmp %esi, %eax\n"
+    "	je 3f\n"
+    "	incl 0x2004\n"
+    "3:	cmpl $0, 0x2000\n"
+    "	je 1b\n"
+    "	out %al, $0x10\n"
+    "ever_end:\n"
+    ".code64\n");
+
+static int device;
+
+static struct kvm_vpmu_vcpu figures(const struct vm *vm)
+{
+	struct kvm_vpmu_vcpu v = { .fd = vm->fd };
+
+	IOCTL(device, KVM_VPMU_GET_VCPU, &v);
+	return v;
+}
+
+static void write_file(const char *name, const char *text)
+{
+	int fd = open(name, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		err(1, "%s", name);
+	close(fd);
+}
+
+static void open_registers(bool on)
+{
+	write_file(PARAMETER, on ? "Y" : "N");
+}
+
+static char watchdog[2];
+
+static void watchdog_off(void)
+{
+	int fd = open(WATCHDOG, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, watchdog, 1) != 1)
+		err(1, WATCHDOG);
+	close(fd);
+	write_file(WATCHDOG, "0");
+}
+
+static void restore_host(void)
+{
+	open_registers(true);
+	write_file(WATCHDOG, watchdog);
+}
+
+/* The guest, which has counter @i */
+static struct vm make_guest(struct pmu *pmu, unsigned int i, const char *start, const char *end, struct kvm_regs regs)
+{
+	struct vm vm = make_vm(true);
+
+	*pmu = pmu_of(&vm);
+	filter_as_qemu(&vm);
+	load_code(&vm, start, end, regs);
+	*word_at(&vm, COUNTER) = counter_msr(*pmu, i);
+	*word_at(&vm, ALL) = counter_bits(*pmu);
+	put_counter(&vm, *pmu, i, INSTRUCTIONS | OS | EN, 0);
+	return vm;
+}
+
+#define ROUNDS	1000
+
+static void accesses(unsigned int i)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, i, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
+	struct kvm_vpmu_vcpu before = figures(&vm), now;
+	uint64_t exits;
+
+	run_until(&vm, KVM_EXIT_IO);
+	now = figures(&vm);
+	exits = now.reads + now.writes - before.reads - before.writes;
+	is(*word_at(&vm, RESULT), 0, "counter %u: values that are wrong", i);
+	/* The host's interrupts end KVM_RUN's inner loop, and the look at VM exits with it. */
+	check(exits <= ROUND_ACCESSES * ROUNDS / 10, "counter %u: %llu of %u accesses exit", i,
+	      (unsigned long long)exits, ROUND_ACCESSES * ROUNDS);
+	check(now.open, "counter %u: open at %llu VM entries", i, now.open);
+	is(counter(&vm, pmu, i), 0x123400000001, "counter %u: userspace's value", i);
+
+	set_msr(&vm, counter_msr(pmu, i), 0x1234567);
+	is(counter(&vm, pmu, i), 0x1234567, "counter %u: userspace's own value", i);
+	free_vm(&vm);
+}
+
+static void off(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 0, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
+
+	open_registers(false);
+	run_until(&vm, KVM_EXIT_IO);
+	is(figures(&vm).open, 0, "open_registers=N: VM entries with open registers");
+	is(*word_at(&vm, RESULT), 0, "open_registers=N: values that are wrong");
+	open_registers(true);
+	free_vm(&vm);
+}
+
+/* The sum of what counter 0 had */
+static uint32_t sum_of_rounds(bool on, uint64_t *value)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 0, rounds_start, rounds_end,
+				  (struct kvm_regs){ .rsi = ROUNDS, .rbx = 0x10203 });
+	uint32_t sum;
+
+	open_registers(on);
+	run_until(&vm, KVM_EXIT_IO);
+	open_registers(true);
+	sum = *word_at(&vm, RESULT);
+	*value = counter(&vm, pmu, 0);
+	check(on == !!figures(&vm).open, "rounds: registers are open, or not");
+	free_vm(&vm);
+	return sum;
+}
+
+static void rounds(void)
+{
+	uint64_t open_value, value;
+	uint32_t open_sum = sum_of_rounds(true, &open_value);
+
+	is(open_sum, sum_of_rounds(false, &value), "rounds: the sum of all values");
+	is(open_value, value, "rounds: the last value");
+	/* WRMSR, MOV, 100 times DEC and JNZ, XOR, XOR; the second WRMSR completes with counters off. */
+	is(value, 0x10203 + 204, "rounds: the last value, by the instructions");
+}
+
+/* Global control is 0, then all ones; ESI times RDMSR of a counter that counts */
+extern const char counting_start[], counting_end[];
+asm(".code16\n"
+    ".globl counting_start, counting_end\n"
+    "counting_start:\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov 0x2100, %ecx\n"
+    "	wrmsr\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2104, %eax\n"
+    "	wrmsr\n"
+    "	mov 0x2100, %ecx\n"
+    "1:	rdmsr\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	mov %eax, 0x2000\n"
+    "	out %al, $0x10\n"
+    "counting_end:\n"
+    ".code64\n");
+
+static void counting(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 0, counting_start, counting_end, (struct kvm_regs){ .rsi = ROUNDS });
+
+	run_until(&vm, KVM_EXIT_IO);
+	check(figures(&vm).open, "a counter that counts: open before, at %llu VM entries", figures(&vm).open);
+	check(figures(&vm).reads >= ROUNDS, "a counter that counts: each access exits");
+	/* WRMSR, MOV, and all reads up to the last one, which isn't complete */
+	is(*word_at(&vm, RESULT), 2 + 3 * ROUNDS - 3, "a counter that counts: its value");
+	free_vm(&vm);
+}
+
+/* One host event, which is on the first counter, closes the status for all. */
+static void status_beside_host(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
+		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+	};
+	struct kvm_vpmu_vcpu v;
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 5, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
+	int event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+
+	if (event < 0)
+		err(1, "perf_event_open");
+	run_until(&vm, KVM_EXIT_IO);
+	v = figures(&vm);
+	check(v.reads >= ROUNDS && v.writes >= ROUNDS, "beside a host event: each access to the status exits");
+	check(v.reads + v.writes < 2 * ROUNDS + ROUNDS / 2, "beside a host event: a counter is open");
+	is(*word_at(&vm, RESULT), 0, "beside a host event: values that are wrong");
+	close(event);
+	free_vm(&vm);
+}
+
+#define NR_STATUS	3
+
+static void status(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 0, status_start, status_end, (struct kvm_regs){ .rbx = 2 });
+
+	for (unsigned int i = 0; i < NR_STATUS; i++)
+		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, NEG(50));
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, RESULT), 7, "three overflows: the status");
+	is(*word_at(&vm, RESULT + 4), 5, "one is cleared: the status");
+	is(get_msr(&vm, GLOBAL_STATUS), 5, "userspace's status");
+	set_msr(&vm, GLOBAL_STATUS, 8);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, TABLE + 8), 8, "the status that userspace has set");
+	check(figures(&vm).open, "registers were open");
+	free_vm(&vm);
+}
+
+/* The status is the host's once the vCPU is put. */
+static void hosts_status(void)
+{
+	int fd = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
+	uint64_t value;
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 0, status_start, status_end, (struct kvm_regs){ });
+
+	if (fd < 0)
+		err(1, "/dev/cpu/0/msr");
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, NEG(50));
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, RESULT + 4), 1, "the guest's status");
+	if (pread(fd, &value, 8, GLOBAL_STATUS) != 8)
+		err(1, "the host's status");
+	is(value, 0, "the host's status behind KVM_RUN");
+	close(fd);
+	free_vm(&vm);
+}
+
+/* Who changes something while the guest goes on with its accesses, on CPU 0 */
+struct other {
+	struct vm *vm;
+	struct pmu pmu;
+	uint64_t most;
+	unsigned int rounds;
+	bool again;
+	uint32_t late;
+};
+
+/* Has the guest opened its registers? */
+static bool wait_for_guest(const struct vm *vm)
+{
+	uint64_t before = figures(vm).open;
+
+	for (unsigned int i = 0; i < 5000; i++) {
+		if (figures(vm).open != before)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static void run_beside(void *(*function)(void *), struct other *other)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, function, other))
+		err(1, "pthread_create");
+	if (ioctl(other->vm->vcpu, KVM_RUN, NULL))
+		err(1, "KVM_RUN");
+	pthread_join(thread, NULL);
+}
+
+/* Host events come and go: all counters are theirs, for a while. */
+static void *host_events(void *arg)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
+		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+	};
+	struct other *other = arg;
+	int events[MOST_COUNTERS];
+
+	pin(0, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
+	wait_for_guest(other->vm);
+	for (; other->rounds < 50; other->rounds++) {
+		for (unsigned int i = 0; i < other->pmu.nr; i++)
+			events[i] = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+		usleep(500);
+		for (unsigned int i = 0; i < other->pmu.nr; i++) {
+			uint64_t count;
+
+			if (read(events[i], &count, sizeof(count)) == sizeof(count) && count > other->most)
+				other->most = count;
+			close(events[i]);
+		}
+		usleep(500);
+	}
+	other->again = wait_for_guest(other->vm);
+	__atomic_store_n(word_at(other->vm, RESULT), 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void beside_host_events(void)
+{
+	struct other other = { .rounds = 0 };
+	struct vm vm = make_guest(&other.pmu, 1, ever_start, ever_end, (struct kvm_regs){ });
+
+	other.vm = &vm;
+	run_beside(host_events, &other);
+	is(vm.run->exit_reason, KVM_EXIT_IO, "host events come and go: the guest's end");
+	is(*word_at(&vm, RESULT + 4), 0, "host events come and go: the guest's values that are wrong");
+	/* The guest writes 0x1234 << 32 and more. */
+	check(other.most && other.most < 1ull << 40, "host events come and go: their highest count, %llu",
+	      (unsigned long long)other.most);
+	check(other.again, "host events come and go: registers are open again");
+	free_vm(&vm);
+}
+
+static void *set_filter(void *arg)
+{
+	struct other *other = arg;
+
+	pin(0, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
+	wait_for_guest(other->vm);
+	deny_reads(other->vm, *word_at(other->vm, COUNTER));
+	other->late = *word_at(other->vm, TABLE + 8);
+	sleep(1);
+	other->late = *word_at(other->vm, TABLE + 8) - other->late;
+	__atomic_store_n(word_at(other->vm, RESULT), 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Userspace sets a filter while the registers are open: the next read is #GP, but for one that was going on. */
+static void filtered(void)
+{
+	struct other other = { .rounds = 0 };
+	struct vm vm = make_guest(&other.pmu, 0, ever_start, ever_end, (struct kvm_regs){ });
+
+	other.vm = &vm;
+	run_beside(set_filter, &other);
+	is(vm.run->exit_reason, KVM_EXIT_HLT, "a filter is set: the guest ends in its handler");
+	is(vm.memory[RESULT + 8], 1, "a filter is set: #GP");
+	check(other.late <= 1, "a filter is set: %u reads behind it", other.late);
+	check(figures(&vm).open, "a filter is set: registers were open");
+	free_vm(&vm);
+}
+
+/* What each of these does to a guest whose registers are open */
+static void closed(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 0, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
+	const uint32_t others[] = { CORE_SELECT0, LEGACY_COUNTER0, LEGACY_SELECT0, AMD_CONTROL, STATUS_SET };
+
+	for (unsigned int i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		struct kvm_vpmu_vcpu before, now;
+
+		load_code(&vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = 100 });
+		*word_at(&vm, COUNTER) = others[i];
+		before = figures(&vm);
+		run_until(&vm, KVM_EXIT_IO);
+		now = figures(&vm);
+		check(now.reads - before.reads >= 100 && now.writes - before.writes >= 100,
+		      "MSR %#x: each access exits", others[i]);
+	}
+	free_vm(&vm);
+}
+
+int main(void)
+{
+	struct pmu pmu;
+	struct vm vm;
+
+	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		skip_all("no /dev/kvm-vpmu");
+	vm = make_vm(true);
+	pmu = pmu_of(&vm);
+	free_vm(&vm);
+	if (on_intel() || !pmu.v2)
+		skip_all("registers are open on AMD's CPUs with PerfMonV2 only");
+	pin(0, 0);
+	watchdog_off();
+	atexit(restore_host);
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		accesses(i);
+	off();
+	rounds();
+	status();
+	hosts_status();
+	counting();
+	closed();
+	status_beside_host();
+	beside_host_events();
+	filtered();
+	return finish();
+}
