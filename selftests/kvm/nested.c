@@ -397,6 +397,9 @@ static void intercepted_access(const char *name, const char *start, const char *
 	for (unsigned int round = 0; round < 3; round++) {
 		const char *from = !on_intel() ? l1_access_start : round ? l1_resume : l1_launch;
 
+		/* The nested guest goes on where it left otherwise: Intel's left right there. */
+		if (!on_intel())
+			put(&vm, L2_RIP, L2_CODE, 8);
 		/* Behind an OUT, or at the start */
 		vm.run->immediate_exit = 1;
 		if (!ioctl(vm.vcpu, KVM_RUN, NULL) || errno != EINTR)
