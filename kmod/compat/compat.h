@@ -120,8 +120,7 @@ struct compat_filter {
 	u32 denied[COMPAT_NR_GROUPS];
 };
 
-/* Changes of all VMs' filters are seen from now on: each is between the other two. */
-void vpmu_compat_filters_seen(void);
+/* Before and after a change of some VM's filter */
 void vpmu_compat_filter_changes(void);
 void vpmu_compat_filter_changed(void);
 
@@ -254,7 +253,8 @@ fastpath_t vpmu_compat_proto_run(struct kvm_vcpu *vcpu, u64 flags);
 struct x86_emulate_ctxt;
 int vpmu_compat_proto_emulate(struct x86_emulate_ctxt *ctxt);
 int vpmu_compat_proto_skip(struct kvm_vcpu *vcpu);
-int vpmu_compat_proto_set_msr_filter(struct kvm *kvm, void *filter);
+/* An int from 6.4 on */
+long vpmu_compat_proto_vm_ioctl(struct file *file, unsigned int ioctl, unsigned long arg);
 bool vpmu_compat_proto_msr_allowed(struct kvm_vcpu *vcpu, u32 msr, u32 type);
 void vpmu_compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
 int vpmu_compat_proto_get_cpl(struct kvm_vcpu *vcpu);

@@ -151,15 +151,10 @@ static const u32 first[COMPAT_NR_GROUPS] = {
 
 #define GROUP	16
 
-/* Of all VMs' filters; 0 while nobody sees their changes */
-static atomic_long_t generation;
+/* Of all VMs' filters */
+static atomic_long_t generation = ATOMIC_LONG_INIT(1);
 /* How many filters are being changed */
 static atomic_t changing;
-
-void vpmu_compat_filters_seen(void)
-{
-	atomic_long_set(&generation, 1);
-}
 
 /*
  * KVM replaces the filter in between, and then makes the VM's vCPUs exit.  So whoever finds none
@@ -208,7 +203,7 @@ bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu, struct compat_filter *fil
 	bool stable = !atomic_read_acquire(&changing);
 	unsigned long now = atomic_long_read(&generation);
 
-	if (!stable || !now)
+	if (!stable)
 		return false;
 	if (unlikely(filter->generation != now)) {
 		read_filter(vcpu, filter);

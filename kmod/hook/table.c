@@ -150,28 +150,36 @@ CPUID_IOCTL(kvm_vcpu_ioctl_set_cpuid)
 CPUID_IOCTL(kvm_vcpu_ioctl_set_cpuid2)
 CPUID_IOCTL(kvm_vcpu_ioctl_get_cpuid2)
 
-/* This sleeps, and userspace may have the VM without a vCPU, which would hold the module. */
-static bool notrace module_stays(void *kvm, unsigned long filter)
+/*
+ * KVM_X86_SET_MSR_FILTER, also of a 32-bit process.  The ioctl sleeps, and a VM without a vCPU
+ * doesn't hold the module.
+ */
+static bool notrace sets_filter(void *file, unsigned long ioctl)
 {
-	return try_module_get(THIS_MODULE);
+	return _IOC_NR(ioctl) == _IOC_NR(KVM_X86_SET_MSR_FILTER) && try_module_get(THIS_MODULE);
 }
 
-DEFINE_STATIC_CALL_NULL(original_kvm_vm_ioctl_set_msr_filter, vpmu_compat_proto_set_msr_filter);
-static void bind_kvm_vm_ioctl_set_msr_filter(void *original)
-{
-	static_call_update(original_kvm_vm_ioctl_set_msr_filter, original);
-	vpmu_compat_filters_seen();
-}
+/* KVM's function for the filter may be inlined into these. */
+#define FILTER_IOCTL(function)							\
+	ORIGINAL(function, vpmu_compat_proto_vm_ioctl);				\
+	static long vpmu_##function(struct file *file, unsigned int ioctl,	\
+				    unsigned long arg)				\
+	{									\
+		long result;							\
+										\
+		vpmu_compat_filter_changes();					\
+		result = static_call(original_##function)(file, ioctl, arg);	\
+		vpmu_compat_filter_changed();					\
+		module_put(THIS_MODULE);					\
+		return result;							\
+	}
 
-static int vpmu_kvm_vm_ioctl_set_msr_filter(struct kvm *kvm, void *filter)
-{
-	int err;
+FILTER_IOCTL(kvm_arch_vm_ioctl)
+FILTER_IOCTL(kvm_arch_vm_compat_ioctl)
 
-	vpmu_compat_filter_changes();
-	err = static_call(original_kvm_vm_ioctl_set_msr_filter)(kvm, filter);
-	vpmu_compat_filter_changed();
-	module_put(THIS_MODULE);
-	return err;
+static bool kvm_has_compat_ioctls(void)
+{
+	return vpmu_compat_resolve("kvm_arch_vm_compat_ioctl");
 }
 
 #ifdef COMPAT_NMI_WAITS
@@ -507,12 +515,13 @@ struct hook vpmu_hooks[] = {
 		.symbol = "kvm_arch_destroy_vm",
 		.pre = vm_ends,
 	},
+	REDIRECT_WHEN(kvm_arch_vm_ioctl, sets_filter),
 	{
-		.symbol = "kvm_vm_ioctl_set_msr_filter",
-		.handler = vpmu_kvm_vm_ioctl_set_msr_filter,
-		.pre = module_stays,
-		.bind = bind_kvm_vm_ioctl_set_msr_filter,
-		.missing_msg = "each access of a guest's to a register exits",
+		.symbol = "kvm_arch_vm_compat_ioctl",
+		.needed = kvm_has_compat_ioctls,
+		.handler = vpmu_kvm_arch_vm_compat_ioctl,
+		.pre = sets_filter,
+		.bind = bind_kvm_arch_vm_compat_ioctl,
 	},
 	REDIRECT_WHEN(kvm_vcpu_ioctl_set_cpuid, has_other_version),
 	REDIRECT_WHEN(kvm_vcpu_ioctl_set_cpuid2, has_other_version),
