@@ -67,7 +67,6 @@ void vpmu_host_changed(void)
 	if (!vv)
 		return;
 	WRITE_ONCE(vv->hot.msr_list_valid, false);
-	WRITE_ONCE(vv->considered, 0);
 	/* In an NMI: pmi_nmi_end() does it. */
 	if (vpmu_hw->reassert && !in_nmi())
 		vv->hot.slow |= VPMU_SLOW_STALE;

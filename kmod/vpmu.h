@@ -182,8 +182,7 @@ struct vpmu_leaf {
  * @accessed: mask of the counters that the guest has accessed, by a VM exit, since @open was 0
  * @open: mask of the counters whose values are in the physical counters of the same number, which
  *	count nothing; with VPMU_OPEN_STATUS, the overflow status is in hardware, too (open.c)
- * @considered: the same of those that were tried to open since then, or since host perf has
- *	started or stopped an event
+ * @considered: the same of those that were tried to open since then
  * @may: what the guest may access by @open, as in KVM's permission map
  * @shown: the overflow status that was put there; the guest can only clear bits
  * @granted: the part of @may that was added to the map for this stay in guest mode

@@ -470,12 +470,29 @@ static void *set_filter(void *arg)
 
 	pin(0, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
 	wait_for_guest(other->vm);
+	/* Each look made the guest exit: let it open them again. */
+	usleep(20000);
 	deny_reads(other->vm, *word_at(other->vm, COUNTER));
 	other->late = *word_at(other->vm, TABLE + 8);
 	sleep(1);
 	other->late = *word_at(other->vm, TABLE + 8) - other->late;
 	__atomic_store_n(word_at(other->vm, RESULT), 1, __ATOMIC_RELEASE);
 	return NULL;
+}
+
+/* Userspace sets a filter between two runs. */
+static void filtered_later(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 0, accesses_start, accesses_end, (struct kvm_regs){ .rsi = 10 });
+
+	run_until(&vm, KVM_EXIT_IO);
+	check(figures(&vm).open, "a filter is set later: registers were open");
+	deny_reads(&vm, counter_msr(pmu, 0));
+	load_code(&vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = 10 });
+	run_until(&vm, KVM_EXIT_HLT);
+	is(vm.memory[RESULT + 8], 1, "a filter is set later: #GP");
+	free_vm(&vm);
 }
 
 /* Userspace sets a filter while the registers are open: the next read is #GP, but for one that was going on. */
@@ -540,6 +557,7 @@ int main(void)
 	closed();
 	status_beside_host();
 	beside_host_events();
+	filtered_later();
 	filtered();
 	return finish();
 }

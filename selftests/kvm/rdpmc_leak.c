@@ -24,9 +24,10 @@ static uint64_t rdpmc(unsigned int counter)
 	return (uint64_t)high << 32 | low;
 }
 
-/* An event of its own lets a process use RDPMC (arch/x86/events/core.c, x86_pmu_event_mapped()). */
-static void map_event(void)
+/* An event of its own lets a process use RDPMC while mapped (arch/x86/events/core.c, x86_pmu_event_mapped()). */
+static void *map_event(void)
 {
+	void *mapping;
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr),
 		.config = PERF_COUNT_HW_INSTRUCTIONS, .exclude_kernel = 1,
@@ -35,8 +36,10 @@ static void map_event(void)
 
 	if (fd < 0)
 		err(1, "perf_event_open");
-	if (mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
+	mapping = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (mapping == MAP_FAILED)
 		err(1, "mmap of an event");
+	return mapping;
 }
 
 static void transfer(int fd, bool out, char *byte)
@@ -61,7 +64,7 @@ static void snoop(int in, int out, unsigned int nr)
 	exit(0);
 }
 
-/* Writes the secret to counter 0 twice while no counter counts, and leaves with an OUT, each time. */
+/* Writes the secret to the last counter twice while no counter counts, and leaves with an OUT, each time. */
 extern const char secret_start[], secret_end[];
 asm(".code16\n"
     ".globl secret_start, secret_end\n"
@@ -70,7 +73,7 @@ asm(".code16\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
-    "	mov 0x2104, %ecx\n"		/* counter 0 */
+    "	mov 0x2104, %ecx\n"		/* the last counter, which the NMI watchdog leaves */
     "1:	mov 0x2108, %eax\n"
     "	mov 0x210c, %edx\n"
     "	wrmsr\n"
@@ -102,18 +105,20 @@ static void leak(const char *name, bool counting)
 	else
 		load_code(&vm, secret_start, secret_end, (struct kvm_regs){ });
 	*word_at(&vm, TABLE) = GLOBAL_CONTROL;
-	*word_at(&vm, TABLE + 4) = pmu.counter;
+	*word_at(&vm, TABLE + 4) = counter_msr(pmu, pmu.nr - 1);
 	*word_at(&vm, TABLE + 8) = (uint32_t)SECRET;
 	*word_at(&vm, TABLE + 12) = SECRET >> 32;
 	for (unsigned int i = 0; i < pmu.nr; i++)
-		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, SECRET);
+		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, counting ? SECRET : 0);
+	if (!counting)
+		set_msr(&vm, GLOBAL_CONTROL, 0);
 	for (unsigned int round = 0; round < 10; round++) {
 		run_until(&vm, KVM_EXIT_IO);
 		transfer(to[1], true, &byte);
 		transfer(from[0], false, &byte);
 		is(byte, 0, "%s, round %u: physical counters with the guest's count", name, round);
 	}
-	check(counter(&vm, pmu, 0) >= SECRET + (counting ? 20000 : 0), "%s: the guest's own count", name);
+	check(counter(&vm, pmu, pmu.nr - 1) >= SECRET + (counting ? 20000 : 0), "%s: the guest's own count", name);
 	close(to[1]);
 	wait(&status);
 	is(status, 0, "%s: the other process ended well", name);
@@ -153,12 +158,14 @@ asm(".code16\n"
 static void *map_for_guest(void *arg)
 {
 	struct vm *vm = arg;
+	void *mapping;
 
 	pin(0, 1);
 	while (!__atomic_load_n(word_at(vm, RESULT), __ATOMIC_ACQUIRE))
 		;
-	map_event();
+	mapping = map_event();
 	__atomic_store_n(word_at(vm, TABLE), 1, __ATOMIC_RELEASE);
+	munmap(mapping, getpagesize());
 	return NULL;
 }
 
@@ -187,8 +194,11 @@ static void cleared(bool counting)
 	*word_at(&vm, TABLE) = 0;
 	*word_at(&vm, TABLE + 4) = counting ? 0 : GLOBAL_CONTROL;
 	*word_at(&vm, TABLE + 8) = pmu.nr;
+	/* First, as counters that run for a moment would be another case */
+	if (!counting)
+		set_msr(&vm, GLOBAL_CONTROL, 0);
 	for (unsigned int i = 0; i < pmu.nr; i++)
-		put_counter(&vm, pmu, i, INSTRUCTIONS | (counting ? OS : USR) | EN, counting ? 0 : SECRET);
+		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, counting ? 0 : SECRET);
 	if (pthread_create(&thread, NULL, map_for_guest, &vm))
 		err(1, "pthread_create");
 	run_until(&vm, KVM_EXIT_IO);
