@@ -3,7 +3,8 @@
  * Things that programs do, to be counted and sampled.
  *
  *	workloads NAME		do that
- *	workloads NAME TIMES	so often, and print the nanoseconds that it took
+ *	workloads NAME TIMES	so often, and print the nanoseconds that it took; with one
+ *				word more, tell that to the terminal MARKS when this ends
  *	workloads		list the names
  *
  * What the first form executes in user mode depends on nothing but the name.
@@ -350,9 +351,24 @@ static int64_t now(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
+/* A stretch of work ends, and the next one begins: tools/bench/programs/meter.c listens at the terminal MARKS. */
+static void mark(const char *name)
+{
+	const char *terminal = getenv("MARKS");
+	char answer;
+	int fd;
+
+	if (!name || !terminal)
+		return;
+	fd = open(terminal, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || dprintf(fd, "%s\n", name) < 0 || read(fd, &answer, 1) != 1)
+		err(1, "%s", terminal);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
-	int64_t start;
+	int64_t start, end;
 	int times;
 
 	if (argc < 2) {
@@ -367,10 +383,13 @@ int main(int argc, char **argv)
 			workloads[i].run();
 			return 0;
 		}
+		mark(argc > 3 ? "start" : NULL);
 		start = now();
 		for (times = atoi(argv[2]); times > 0; times--)
 			workloads[i].run();
-		printf("%ld\n", now() - start);
+		end = now();
+		mark(argv[3]);
+		printf("%ld\n", end - start);
 		return 0;
 	}
 	errx(1, "no work '%s'", argv[1]);

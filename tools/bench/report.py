@@ -408,7 +408,7 @@ def main():
             "guest's cycles go on while KVM works, so that sampling them at a high rate leads to more samples.", ""]
     for kernel in stock:
         doc += ["Linux %s:" % kernel, ""] + overhead_table(results[kernel]) + [""]
-    doc += ["The same by the cost model: millions of cycles of guest and host, perf's own start and end among them.", ""]
+    doc += ["The same by the cost model: how many more million cycles of guest and host.", ""]
     for kernel in stock:
         doc += ["Linux %s:" % kernel, ""] + sampling_table(results[kernel], model) + [""]
     doc += ["## Accuracy", "",
