@@ -27,15 +27,10 @@ module_param(open_registers, bool, 0644);
 MODULE_PARM_DESC(open_registers,
 		 "AMD: guests access counters that don't count without VM exits (default: Y)");
 
-/* The map has two bits for each MSR, for RDMSR and WRMSR: APM vol. 2, "MSR Intercepts". */
-#define PERMIT_READ	1
-#define PERMIT_WRITE	2
-#define PERMISSION(nth, may)	((u32)(may) << 2 * (nth))
-
 /* PerfCtrN is behind PerfEvtSelN. */
-#define COUNTER(i)	PERMISSION(2 * (i) + 1, PERMIT_READ | PERMIT_WRITE)
+#define COUNTER(i)	COMPAT_PERMIT_BOTH(2 * (i) + 1)
 /* PerfCntrGlobalStatus, PerfCntrGlobalStatusClr */
-#define STATUS		(PERMISSION(0, PERMIT_READ) | PERMISSION(2, PERMIT_WRITE))
+#define STATUS		(COMPAT_PERMIT_READ(0) | COMPAT_PERMIT_WRITE(2))
 
 static bool may_open(struct vpmu_vcpu *vv)
 {

@@ -110,6 +110,11 @@ enum compat_access { COMPAT_NO_ACCESS, COMPAT_RDPMC, COMPAT_RDMSR, COMPAT_WRMSR 
  */
 enum compat_group { COMPAT_COUNTERS, COMPAT_GLOBAL, COMPAT_NR_GROUPS };
 
+/* The bits of a group's MSR @nth: APM vol. 2, "MSR Intercepts" */
+#define COMPAT_PERMIT_READ(nth)		(1u << 2 * (nth))
+#define COMPAT_PERMIT_WRITE(nth)	(2u << 2 * (nth))
+#define COMPAT_PERMIT_BOTH(nth)		(3u << 2 * (nth))
+
 /**
  * struct compat_filter - what a VM's MSR filter (KVM_X86_SET_MSR_FILTER) denies of these
  * @generation: of which filters; 0 for none yet

@@ -182,9 +182,9 @@ static u32 denied(struct kvm_vcpu *vcpu, u32 msr)
 
 	for (i = 0; i < GROUP; i++) {
 		if (!static_call(vpmu_msr_allowed)(vcpu, msr + i, KVM_MSR_FILTER_READ))
-			bits |= 1u << 2 * i;
+			bits |= COMPAT_PERMIT_READ(i);
 		if (!static_call(vpmu_msr_allowed)(vcpu, msr + i, KVM_MSR_FILTER_WRITE))
-			bits |= 2u << 2 * i;
+			bits |= COMPAT_PERMIT_WRITE(i);
 	}
 	return bits;
 }
@@ -224,7 +224,8 @@ bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter
 		u32 n = msr - first[group];
 
 		if (n < GROUP && vpmu_compat_filter_current(vcpu, filter))
-			return !(filter->denied[group] >> (2 * n + write) & 1);
+			return !(filter->denied[group] &
+				 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
 	}
 	return static_call(vpmu_msr_allowed)(vcpu, msr, write ? KVM_MSR_FILTER_WRITE :
 								 KVM_MSR_FILTER_READ);

@@ -18,7 +18,7 @@
 /* APM vol. 2, "Performance Counter MSRs": of the core extension; guests have no more. */
 #define NR_CORE		6U
 
-/* Linux before 6.16 has no name for it. */
+/* Linux 6.1 has no name for it. */
 #define GLOBAL_STATUS_SET	0xc0000303
 
 static u32 select_base, counter_base;

@@ -4,7 +4,6 @@
  * are, they are exact, and those that KVM has more to do for aren't among them.  TAP.
  */
 #define _GNU_SOURCE
-#include <linux/kvm_vpmu.h>
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -12,6 +11,7 @@
 
 #include "tap.h"
 #include "sampler.h"
+#include "figures.h"
 #include "pin.h"
 
 /* MSRs, for the guests */
@@ -115,14 +115,6 @@ asm(".code16\n"
 
 static int device;
 
-static struct kvm_vpmu_vcpu figures(const struct vm *vm)
-{
-	struct kvm_vpmu_vcpu v = { .fd = vm->fd };
-
-	IOCTL(device, KVM_VPMU_GET_VCPU, &v);
-	return v;
-}
-
 static void load_accesses(struct vm *vm, struct pmu pmu, unsigned int rounds)
 {
 	load_code(vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = rounds });
@@ -136,16 +128,16 @@ static void load_accesses(struct vm *vm, struct pmu pmu, unsigned int rounds)
 /* The first one is for KVM, and any behind some other VM exits. */
 static void check_accesses(struct vm *vm, struct pmu pmu, const char *name)
 {
-	uint64_t before = figures(vm).fast;
+	uint64_t before = figures(device, vm).fast;
 
 	load_accesses(vm, pmu, ROUNDS);
 	run_until(vm, KVM_EXIT_IO);
 	is(*word_at(vm, RESULT), 0, "%s: values that are wrong", name);
 	/* And XOR and MOV; the OUT is still to be completed. */
 	is(counter(vm, pmu, 0), ROUND_INSTRUCTIONS * ROUNDS + 2, "%s: instructions", name);
-	check(figures(vm).fast - before >= ROUND_ACCESSES * ROUNDS * 9 / 10,
+	check(figures(device, vm).fast - before >= ROUND_ACCESSES * ROUNDS * 9 / 10,
 	      "%s: %llu of %u accesses were completed behind the VM exit", name,
-	      figures(vm).fast - before, ROUND_ACCESSES * ROUNDS);
+	      figures(device, vm).fast - before, ROUND_ACCESSES * ROUNDS);
 }
 
 static void plain(void)
@@ -154,7 +146,7 @@ static void plain(void)
 	struct kvm_vpmu_vcpu v;
 
 	check_accesses(&vm, pmu_of(&vm), "a guest");
-	v = figures(&vm);
+	v = figures(device, &vm);
 	check(v.fast <= v.reads + v.writes + v.rdpmcs, "each of them is among all accesses");
 	check(v.rdpmcs == ROUNDS && v.writes >= ROUNDS && v.reads >= 2 * ROUNDS, "all accesses are in the figures");
 	free_vm(&vm);
@@ -197,7 +189,7 @@ static void borrowed(void)
 	}
 	nr = host_selects(pmu, before);
 	check_accesses(&vm, pmu, "a counter that borrows");
-	check(figures(&vm).borrowed, "it did");
+	check(figures(device, &vm).borrowed, "it did");
 	toggle.rbx = event_here(INSTRUCTIONS | OS | EN);
 	load_code(&vm, toggle_start, toggle_end, toggle);
 	*word_at(&vm, TABLE) = pmu.select;
@@ -223,7 +215,7 @@ static void stepped(void)
 		steps++;
 	is(vm.run->exit_reason, KVM_EXIT_IO, "a debugger: the guest's end");
 	is(steps, ROUND_INSTRUCTIONS * 5 + 2, "a debugger: steps");
-	is(figures(&vm).fast, 0, "a debugger: accesses completed behind the VM exit");
+	is(figures(device, &vm).fast, 0, "a debugger: accesses completed behind the VM exit");
 	free_vm(&vm);
 }
 
@@ -241,7 +233,7 @@ static uint32_t once(struct vm *vm, const char *what, uint32_t ecx, uint64_t val
 /* Accesses that the module knows of and that KVM completed */
 static int64_t slow_accesses(const struct vm *vm)
 {
-	struct kvm_vpmu_vcpu v = figures(vm);
+	struct kvm_vpmu_vcpu v = figures(device, vm);
 
 	return v.reads + v.writes + v.rdpmcs - v.fast;
 }
@@ -343,9 +335,9 @@ static void interrupted(void)
 		setitimer(ITIMER_REAL, &soon, NULL);
 		ended += ioctl(vm.vcpu, KVM_RUN, NULL) && errno == EINTR;
 		runs++;
-	} while (!figures(&vm).fast && runs < 20);
+	} while (!figures(device, &vm).fast && runs < 20);
 	is(ended, runs, "a signal ends KVM_RUN");
-	check(figures(&vm).fast, "accesses were completed behind the VM exit");
+	check(figures(device, &vm).fast, "accesses were completed behind the VM exit");
 	free_vm(&vm);
 }
 
@@ -372,8 +364,8 @@ static void overflows(void)
 		set_apic(&vm, APIC_LVTPC, APIC_NMI);
 	}
 	is(wrong, 0, "overflows at an access: interrupts that aren't where they belong");
-	check(figures(&vm).fast > 30 * 90, "%llu of 3,000 accesses were completed behind the VM exit",
-	      figures(&vm).fast);
+	check(figures(device, &vm).fast > 30 * 90, "%llu of 3,000 accesses were completed behind the VM exit",
+	      figures(device, &vm).fast);
 	free_vm(&vm);
 }
 

@@ -28,6 +28,7 @@
 #include <linux/kvm_vpmu.h>
 
 #include "vm.h"
+#include "files.h"
 #include "pin.h"
 #include "oracle.h"
 
@@ -479,15 +480,6 @@ static void end_rival(pid_t pid)
 {
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-}
-
-static void put_string(const char *file, const char *text)
-{
-	int fd = open(file, O_WRONLY | O_TRUNC | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		err(1, "%s", file);
-	close(fd);
 }
 
 #define PMU	"/sys/bus/event_source/devices/cpu/"

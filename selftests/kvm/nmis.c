@@ -7,13 +7,13 @@
  * No NMI watchdog: the host's events are to have all counters, or none.
  */
 #define _GNU_SOURCE
-#include <linux/kvm_vpmu.h>
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
 #include "sampler.h"
+#include "figures.h"
 #include "pin.h"
 
 #define PERIOD	5000
@@ -130,7 +130,7 @@ static void open_status(const char *name)
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = PERF_COUNT_HW_INSTRUCTIONS,
 	};
-	struct kvm_vpmu_vcpu v = { .fd = 0 };
+	struct kvm_vpmu_vcpu v;
 	struct vm vm = make_vm(true);
 	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	pid_t child = fork();
@@ -145,8 +145,7 @@ static void open_status(const char *name)
 	load_code(&vm, status_start, status_end, (struct kvm_regs){ .rsi = ROUNDS });
 	run_until(&vm, KVM_EXIT_IO);
 	is(*word_at(&vm, RESULT), 0, "%s: values of the status that are wrong", name);
-	v.fd = vm.fd;
-	IOCTL(device, KVM_VPMU_GET_VCPU, &v);
+	v = figures(device, &vm);
 	check(v.open > ROUNDS, "%s: registers were open at %llu VM entries", name, v.open);
 	kill(child, SIGKILL);
 	free_vm(&vm);

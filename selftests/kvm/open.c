@@ -4,13 +4,14 @@
  * global control is 0.  They have the values that they would have otherwise, and others stay closed.  TAP.
  */
 #define _GNU_SOURCE
-#include <linux/kvm_vpmu.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
 #include "guests.h"
+#include "figures.h"
+#include "files.h"
 #include "pin.h"
 
 #define PARAMETER	"/sys/module/kvm_vpmu/parameters/open_registers"
@@ -165,26 +166,9 @@ asm(".code16\n"
 
 static int device;
 
-static struct kvm_vpmu_vcpu figures(const struct vm *vm)
-{
-	struct kvm_vpmu_vcpu v = { .fd = vm->fd };
-
-	IOCTL(device, KVM_VPMU_GET_VCPU, &v);
-	return v;
-}
-
-static void write_file(const char *name, const char *text)
-{
-	int fd = open(name, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		err(1, "%s", name);
-	close(fd);
-}
-
 static void open_registers(bool on)
 {
-	write_file(PARAMETER, on ? "Y" : "N");
+	put_string(PARAMETER, on ? "Y" : "N");
 }
 
 static char watchdog[2];
@@ -196,13 +180,13 @@ static void watchdog_off(void)
 	if (fd < 0 || read(fd, watchdog, 1) != 1)
 		err(1, WATCHDOG);
 	close(fd);
-	write_file(WATCHDOG, "0");
+	put_string(WATCHDOG, "0");
 }
 
 static void restore_host(void)
 {
 	open_registers(true);
-	write_file(WATCHDOG, watchdog);
+	put_string(WATCHDOG, watchdog);
 }
 
 /* The guest, which has counter @i */
@@ -225,11 +209,11 @@ static void accesses(unsigned int i)
 {
 	struct pmu pmu;
 	struct vm vm = make_guest(&pmu, i, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
-	struct kvm_vpmu_vcpu before = figures(&vm), now;
+	struct kvm_vpmu_vcpu before = figures(device, &vm), now;
 	uint64_t exits;
 
 	run_until(&vm, KVM_EXIT_IO);
-	now = figures(&vm);
+	now = figures(device, &vm);
 	exits = now.reads + now.writes - before.reads - before.writes;
 	is(*word_at(&vm, RESULT), 0, "counter %u: values that are wrong", i);
 	/* The host's interrupts end KVM_RUN's inner loop, and the look at VM exits with it. */
@@ -250,7 +234,7 @@ static void off(void)
 
 	open_registers(false);
 	run_until(&vm, KVM_EXIT_IO);
-	is(figures(&vm).open, 0, "open_registers=N: VM entries with open registers");
+	is(figures(device, &vm).open, 0, "open_registers=N: VM entries with open registers");
 	is(*word_at(&vm, RESULT), 0, "open_registers=N: values that are wrong");
 	open_registers(true);
 	free_vm(&vm);
@@ -269,7 +253,7 @@ static uint32_t sum_of_rounds(bool on, uint64_t *value)
 	open_registers(true);
 	sum = *word_at(&vm, RESULT);
 	*value = counter(&vm, pmu, 0);
-	check(on == !!figures(&vm).open, "rounds: registers are open, or not");
+	check(on == !!figures(device, &vm).open, "rounds: registers are open, or not");
 	free_vm(&vm);
 	return sum;
 }
@@ -314,8 +298,9 @@ static void counting(void)
 	struct vm vm = make_guest(&pmu, 0, counting_start, counting_end, (struct kvm_regs){ .rsi = ROUNDS });
 
 	run_until(&vm, KVM_EXIT_IO);
-	check(figures(&vm).open, "a counter that counts: open before, at %llu VM entries", figures(&vm).open);
-	check(figures(&vm).reads >= ROUNDS, "a counter that counts: each access exits");
+	check(figures(device, &vm).open, "a counter that counts: open before, at %llu VM entries",
+	      figures(device, &vm).open);
+	check(figures(device, &vm).reads >= ROUNDS, "a counter that counts: each access exits");
 	/* WRMSR, MOV, and all reads up to the last one, which isn't complete */
 	is(*word_at(&vm, RESULT), 2 + 3 * ROUNDS - 3, "a counter that counts: its value");
 	free_vm(&vm);
@@ -336,7 +321,7 @@ static void status_beside_host(void)
 	if (event < 0)
 		err(1, "perf_event_open");
 	run_until(&vm, KVM_EXIT_IO);
-	v = figures(&vm);
+	v = figures(device, &vm);
 	check(v.reads >= ROUNDS && v.writes >= ROUNDS, "beside a host event: each access to the status exits");
 	check(v.reads + v.writes < 2 * ROUNDS + ROUNDS / 2, "beside a host event: a counter is open");
 	is(*word_at(&vm, RESULT), 0, "beside a host event: values that are wrong");
@@ -360,7 +345,7 @@ static void status(void)
 	set_msr(&vm, GLOBAL_STATUS, 8);
 	run_until(&vm, KVM_EXIT_IO);
 	is(*word_at(&vm, TABLE + 8), 8, "the status that userspace has set");
-	check(figures(&vm).open, "registers were open");
+	check(figures(device, &vm).open, "registers were open");
 	free_vm(&vm);
 }
 
@@ -397,10 +382,10 @@ struct other {
 /* Has the guest opened its registers? */
 static bool wait_for_guest(const struct vm *vm)
 {
-	uint64_t before = figures(vm).open;
+	uint64_t before = figures(device, vm).open;
 
 	for (unsigned int i = 0; i < 5000; i++) {
-		if (figures(vm).open != before)
+		if (figures(device, vm).open != before)
 			return true;
 		usleep(1000);
 	}
@@ -487,7 +472,7 @@ static void filtered_later(void)
 	struct vm vm = make_guest(&pmu, 0, accesses_start, accesses_end, (struct kvm_regs){ .rsi = 10 });
 
 	run_until(&vm, KVM_EXIT_IO);
-	check(figures(&vm).open, "a filter is set later: registers were open");
+	check(figures(device, &vm).open, "a filter is set later: registers were open");
 	deny_reads(&vm, counter_msr(pmu, 0));
 	load_code(&vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = 10 });
 	run_until(&vm, KVM_EXIT_HLT);
@@ -506,7 +491,7 @@ static void filtered(void)
 	is(vm.run->exit_reason, KVM_EXIT_HLT, "a filter is set: the guest ends in its handler");
 	is(vm.memory[RESULT + 8], 1, "a filter is set: #GP");
 	check(other.late <= 1, "a filter is set: %u reads behind it", other.late);
-	check(figures(&vm).open, "a filter is set: registers were open");
+	check(figures(device, &vm).open, "a filter is set: registers were open");
 	free_vm(&vm);
 }
 
@@ -522,9 +507,9 @@ static void closed(void)
 
 		load_code(&vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = 100 });
 		*word_at(&vm, COUNTER) = others[i];
-		before = figures(&vm);
+		before = figures(device, &vm);
 		run_until(&vm, KVM_EXIT_IO);
-		now = figures(&vm);
+		now = figures(device, &vm);
 		check(now.reads - before.reads >= 100 && now.writes - before.writes >= 100,
 		      "MSR %#x: each access exits", others[i]);
 	}

@@ -126,8 +126,8 @@ static void leak(const char *name, bool counting)
 }
 
 /*
- * Writes 0 to the MSR at TABLE + 4, if there is one, and reads as many counters as TABLE + 8 says.  RESULT: 1 for as long as it waits for the word at TABLE; EBP: how
- * often it looked
+ * Writes 0 to the MSR at TABLE + 4, if there is one, and reads as many counters as TABLE + 8 says.  RESULT: 1 for as
+ * long as it waits for the word at TABLE; EBP: how often it looked
  */
 #define WAIT_INSTRUCTIONS	5	/* besides 3 each time, and the OUT, which is to be completed */
 extern const char wait_start[], wait_end[];
