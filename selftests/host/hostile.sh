@@ -25,7 +25,7 @@ fi
 count_on() {
 	local right=0 wrong=0
 	while [ ! -e /tmp/hostile.ended ]; do
-		if [ "$("$BUILD/vpmu/vpmu" run --on "$rawvm" count 5000)" = 10004 ]; then
+		if [ "$(nice "$BUILD/vpmu/vpmu" run --on "$rawvm" count 5000)" = 10004 ]; then
 			right=$((right + 1))
 		else
 			wrong=$((wrong + 1))

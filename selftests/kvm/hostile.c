@@ -885,15 +885,23 @@ static void nothing(int signal)
 	(void)signal;
 }
 
+static void restart(timer_t timer)
+{
+	struct itimerspec often = { { 0, 7000000 }, { 0, 7000000 } };
+
+	if (timer_settime(timer, 0, &often, NULL))
+		err(1, "timer_settime");
+}
+
 static timer_t start_timer(void)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1 };
-	struct itimerspec often = { { 0, 7000000 }, { 0, 7000000 } };
 	timer_t timer;
 
 	event._sigev_un._tid = gettid();
-	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &often, NULL))
-		err(1, "timer");
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer))
+		err(1, "timer_create");
+	restart(timer);
 	return timer;
 }
 
@@ -911,6 +919,8 @@ static void *run_vcpu(void *arg)
 				if (errno != EINTR && errno != EAGAIN)
 					err(1, "KVM_RUN");
 				interfere(v);
+				/* That takes longer than a period on a slow host, and the guest is to run, too. */
+				restart(timer);
 				continue;
 			}
 			if (v->run->exit_reason == KVM_EXIT_INTR)
@@ -1089,11 +1099,27 @@ static void checked(void)
 
 /* ---- disturbances, each a process of its own */
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* Longer if the work since the last pause took long: guests are to run, too, on a slow host. */
 static void pause_ms(unsigned int ms)
 {
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000l };
+	static uint64_t awake;
+	uint64_t ns = ms * 1000000ull;
+
+	if (awake && ns < 8 * (now_ns() - awake))
+		ns = 8 * (now_ns() - awake);
+
+	struct timespec t = { ns / 1000000000, ns % 1000000000 };
 
 	nanosleep(&t, NULL);
+	awake = now_ns();
 }
 
 static void put_word(const char *path, const char *word)
