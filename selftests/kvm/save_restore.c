@@ -4,8 +4,6 @@
  * whatever order, into the same VM or a new one.  TAP.
  */
 #define _GNU_SOURCE
-#include <signal.h>
-#include <sys/time.h>
 
 #include "tap.h"
 #include "sampler.h"
@@ -327,19 +325,6 @@ static void new_vm(enum order order)
 	free_vm(&vm);
 }
 
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
-static void every(unsigned int microseconds)
-{
-	struct itimerval t = { .it_interval.tv_usec = microseconds,
-			       .it_value.tv_usec = microseconds };
-
-	setitimer(ITIMER_REAL, &t, NULL);
-}
-
 #define ROUNDS	6000
 #define PERIOD	2500
 #define MOST_MOVES	200	/* some 100 on the slowest of stock kernels */
@@ -347,17 +332,15 @@ static void every(unsigned int microseconds)
 /* At whatever instruction a signal finds it, interrupts and their handlers included */
 static void anywhere(void)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
 	struct vm vm = make_sampler(ROUNDS, PERIOD);
 	unsigned int moves = 0, patience = 0;
 	uint32_t samples = 0;
 
-	sigaction(SIGALRM, &action, NULL);
-	every(scaled(7000));
+	signal_after(scaled(7000));
 	while (ioctl(vm.vcpu, KVM_RUN, NULL)) {
 		if (errno != EINTR)
 			err(1, "KVM_RUN");
-		every(0);
+		signal_after(0);
 		migrate(&vm, true, rand() % NR_ORDERS, moves++ % 2);
 		if (moves == MOST_MOVES)
 			continue;
@@ -365,9 +348,9 @@ static void anywhere(void)
 		patience = *word_at(&vm, SAMPLES) == samples ? 2 * patience + 1000 : 0;
 		samples = *word_at(&vm, SAMPLES);
 		/* At once now and then, where the new VM has just begun */
-		every(scaled(moves % 4 ? 3000 + rand() % 7000 : 300) + patience);
+		signal_after(scaled(moves % 4 ? 3000 + rand() % 7000 : 300) + patience);
 	}
-	every(0);
+	signal_after(0);
 	if (vm.run->exit_reason != KVM_EXIT_IO)
 		errx(1, "the guest ended with exit reason %u", vm.run->exit_reason);
 	printf("# migrated %u times\n", moves);

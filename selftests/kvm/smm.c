@@ -4,8 +4,6 @@
  * as the guest's, at CPL 0, RSM as an instruction that is no branch.  TAP.
  */
 #define _GNU_SOURCE
-#include <signal.h>
-#include <sys/time.h>
 
 #include "tap.h"
 #include "sampler.h"
@@ -117,26 +115,18 @@ static void overflow(void)
 	free_vm(&vm);
 }
 
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
 #define LONG_N	1000000
 
 /* At whatever instruction a signal takes the vCPU out of KVM_RUN, the SMI's handler included */
 static void anywhere(void)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
-	struct itimerval t = { .it_interval.tv_usec = scaled(3000), .it_value.tv_usec = scaled(3000) };
 	unsigned int exits = 0;
 	bool enough = false;
 	struct pmu pmu;
 	struct vm vm = make_smm(&pmu, LONG_N);
 	uint32_t smis;
 
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &t, NULL);
+	signal_after(scaled(3000));
 	/*
 	 * A quick machine is through its exits before there were many signals.  The end is an exit of
 	 * the loop, as counts are known there only.
@@ -144,13 +134,14 @@ static void anywhere(void)
 	while (!enough) {
 		if (!ioctl(vm.vcpu, KVM_RUN, NULL))
 			enough = ++exits >= 10 && (*word_at(&vm, SMIS) >= 20 || exits >= 1000);
-		else if (errno == EINTR)
-			smi(&vm);
-		else
+		else if (errno != EINTR)
 			err(1, "KVM_RUN");
+		else {
+			smi(&vm);
+			signal_after(scaled(3000));
+		}
 	}
-	memset(&t, 0, sizeof(t));
-	setitimer(ITIMER_REAL, &t, NULL);
+	signal_after(0);
 	smis = *word_at(&vm, SMIS);
 	printf("# %u SMIs\n", smis);
 	check(smis >= 10, "at any instruction: SMIs");

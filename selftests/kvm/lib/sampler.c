@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The sampler's interrupts, as tests want them. */
+#include <signal.h>
 #include <sys/klog.h>
+#include <sys/time.h>
 
 #include "tap.h"
 #include "sampler.h"
@@ -48,4 +50,19 @@ unsigned int unknown_nmis(void)
 	for (const char *p = log; (p = strstr(p, "NMI received for unknown reason")); p++)
 		n++;
 	return n;
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+void signal_after(unsigned int microseconds)
+{
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct itimerval t = { .it_interval.tv_usec = 20000,
+			       .it_value = { microseconds / 1000000, microseconds % 1000000 } };
+
+	if (sigaction(SIGALRM, &action, NULL) || setitimer(ITIMER_REAL, &t, NULL))
+		err(1, "a signal after %u us", microseconds);
 }

@@ -24,4 +24,10 @@ static inline unsigned int scaled(unsigned int microseconds)
 	return on_intel() ? microseconds / 10 : microseconds;
 }
 
+/*
+ * A SIGALRM after so long, none for 0; the handler does nothing.  One that comes before KVM_RUN doesn't end it.  Thus
+ * more of them follow, but so far apart that a slow host isn't busy with signals alone.
+ */
+void signal_after(unsigned int microseconds);
+
 #endif
