@@ -50,6 +50,8 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		if (!(vv->borrowing & BIT(i)))
 			vpmu_hw->ack(BIT_ULL(slot));
 		vv->counter[i].overflowed = true;
+		if ((vv->in_host & BIT(i)) && !vpmu_compat_nmi_of_guest(vv->hot.vcpu))
+			vv->stats.in_kvm++;
 		handled++;
 	}
 	/* Lent, and the guest not entered yet: an exit, before the guest runs without them. */

@@ -232,6 +232,7 @@ static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 	out->rdpmcs = vv->stats.rdpmcs;
 	out->fast = vv->stats.fast;
 	out->open = vv->stats.open;
+	out->in_kvm = vv->stats.in_kvm;
 	out->evicted = vv->stats.evicted;
 	out->borrowed = vv->stats.borrowed;
 	out->gaps = vv->stats.gaps;
@@ -245,7 +246,7 @@ static bool vcpu_reserved_is_0(const struct kvm_vpmu_vcpu *v)
 {
 	unsigned int i;
 
-	if (v->reserved || memchr_inv(v->reserved2, 0, sizeof(v->reserved2)))
+	if (v->reserved)
 		return false;
 	for (i = 0; i < KVM_VPMU_COUNTERS; i++)
 		if (v->counter[i].reserved ||

@@ -231,6 +231,7 @@ struct vpmu_vcpu {
 		u64 rdpmcs;
 		u64 fast;
 		u64 open;
+		u64 in_kvm;
 		u64 evicted;
 		u64 borrowed;
 		u64 gaps;

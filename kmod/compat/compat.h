@@ -83,6 +83,15 @@ static inline bool vpmu_compat_after_exit(const struct kvm_vcpu *vcpu)
 	return READ_ONCE(vcpu->arch.handling_intr_from_guest);
 }
 
+/* enum kvm_intr_type of arch/x86/kvm/x86.h */
+#define COMPAT_HANDLING_NMI	2
+
+/* In an NMI: did the NMI make the guest exit, rather than interrupt KVM? */
+static inline bool vpmu_compat_nmi_of_guest(const struct kvm_vcpu *vcpu)
+{
+	return READ_ONCE(vcpu->arch.handling_intr_from_guest) == COMPAT_HANDLING_NMI;
+}
+
 /*
  * Has an NMI made the guest exit that is still to be handled?  Linux from 6.3 on handles those
  * within vmx_vcpu_run() ("KVM: VMX: Handle NMI VM-Exits in noinstr region"), AMD's CPUs when KVM

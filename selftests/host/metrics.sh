@@ -45,7 +45,7 @@ figures() {
 	def tool_has():
 	    names = {"emulated": "emulated_instructions", "early": "early_interrupts", "reads": "msr_reads",
 	             "writes": "msr_writes", "fast": "fast_accesses", "open": "open_entries", "evicted": "evictions",
-	             "descheduled_tsc": "descheduled_ticks"}
+	             "in_kvm": "overflows_in_kvm", "descheduled_tsc": "descheduled_ticks"}
 	    figures = "exits overflows pmis rdpmcs borrowed gaps anomalies".split() + list(names)
 	    vms = json.loads(subprocess.run([vpmu, "stat", "--json"], stdout=subprocess.PIPE, check=True).stdout)
 	    has = {"kvm_vpmu_vms": len(vms)}

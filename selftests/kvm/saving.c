@@ -3,12 +3,11 @@
  * Counters of cycles, which go on in the host (freeze modes "hybrid" and "vcpu"), while
  * userspace saves a vCPU by several ioctls, in QEMU's order: what is pending comes before the
  * counters.  Nothing may count between the ioctls, and no overflow's interrupt may be
- * lost.  TAP.
+ * lost.  The figure "in_kvm" has the overflows that came in the host.  TAP.
  */
-#include <linux/kvm_vpmu.h>
-
 #include "tap.h"
 #include "guests.h"
+#include "figures.h"
 
 #define LOOPS		200
 #define STEPS		400
@@ -75,17 +74,15 @@ static void forget_nmis(struct vm *vm)
 	*word_at(vm, SAMPLES) = 0;
 }
 
+static int device;
+
 static void set_freeze(struct vm *vm, unsigned int freeze)
 {
 	struct kvm_vpmu_settings s = {
 		.fd = vm->fd, .fields = KVM_VPMU_SET_FREEZE, .freeze = freeze,
 	};
-	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 
-	if (device < 0)
-		err(1, "/dev/kvm-vpmu");
 	IOCTL(device, KVM_VPMU_SET, &s);
-	close(device);
 }
 
 /* One round, and what userspace saves behind it; the counter overflows behind @period cycles. */
@@ -119,6 +116,7 @@ static void saves(unsigned int freeze, const char *name)
 	unsigned int over = 0, lost = 0, moved = 0, odd = 0;
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
 	struct pmu pmu = pmu_of(&vm);
+	struct kvm_vpmu_vcpu v;
 	uint64_t most;
 
 	set_freeze(&vm, freeze);
@@ -146,12 +144,46 @@ static void saves(unsigned int freeze, const char *name)
 	is(lost, 0, "%s: overflows whose interrupt isn't saved", name);
 	is(odd, 0, "%s: status unlike the counter", name);
 	is(moved, 0, "%s: saves between which the counter moved", name);
+	v = figures(device, &vm);
+	if (freeze == KVM_VPMU_FREEZE_GUEST)
+		is(v.in_kvm, 0, "%s: overflows while KVM worked", name);
+	else
+		check(v.in_kvm && v.in_kvm <= v.overflows, "%s: overflows while KVM worked: %llu of %llu", name,
+		      v.in_kvm, v.overflows);
+	free_vm(&vm);
+}
+
+#define LONG_LOOPS	1000000
+
+/* The guest works much longer than KVM. */
+static void in_guest(void)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct pmu pmu = pmu_of(&vm);
+	struct kvm_vpmu_vcpu v;
+	uint64_t cycles;
+
+	load_code(&vm, work_start, work_end, (struct kvm_regs){ .rsi = LONG_LOOPS });
+	handle_nmis_with(&vm, tell_start, tell_end);
+	if (pmu.v2)
+		set_msr(&vm, GLOBAL_CONTROL, counter_bits(pmu));
+	cycles = cycles_of_round(&vm, pmu);
+	for (unsigned int i = 0; i < 10; i++)
+		round_of(&vm, pmu, cycles / 2);
+	v = figures(device, &vm);
+	check(v.in_kvm < v.overflows, "a long loop: overflows while KVM worked: %llu of %llu", v.in_kvm,
+	      v.overflows);
 	free_vm(&vm);
 }
 
 int main(void)
 {
+	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	saves(KVM_VPMU_FREEZE_GUEST, "guest");
 	saves(KVM_VPMU_FREEZE_HYBRID, "hybrid");
 	saves(KVM_VPMU_FREEZE_VCPU, "vcpu");
+	in_guest();
 	return finish();
 }

@@ -31,6 +31,8 @@ static const struct family vcpu_families[] = {
 	[FIGURE_EMULATED] = { "vcpu_emulated_instructions", NULL,
 		"Instructions that KVM emulated and that were added to counters." },
 	[FIGURE_OVERFLOWS] = { "vcpu_overflows", NULL, "Overflows of guest counters." },
+	[FIGURE_IN_KVM] = { "vcpu_overflows_in_kvm", NULL,
+		"Overflows of guest counters that came while KVM worked for the guest." },
 	[FIGURE_PMIS] = { "vcpu_pmis", NULL,
 		"Interrupts injected for overflows of guest counters." },
 	[FIGURE_EARLY] = { "vcpu_early_interrupts", NULL,

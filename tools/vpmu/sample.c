@@ -22,6 +22,7 @@ static const struct {
 	[FIGURE_EXITS] = FIGURE(exits),
 	[FIGURE_EMULATED] = FIGURE(emulated),
 	[FIGURE_OVERFLOWS] = FIGURE(overflows),
+	[FIGURE_IN_KVM] = FIGURE(in_kvm),
 	[FIGURE_PMIS] = FIGURE(pmis),
 	[FIGURE_EARLY] = FIGURE(early),
 	[FIGURE_READS] = FIGURE(reads),

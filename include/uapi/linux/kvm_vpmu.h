@@ -35,7 +35,7 @@
  * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
  * addition; nothing is removed.
  */
-#define KVM_VPMU_ABI		6
+#define KVM_VPMU_ABI		7
 
 /*
  * Additions of later versions:
@@ -47,6 +47,7 @@
  *     also in struct kvm_vpmu_vm_of_fd.vm
  *  5: struct kvm_vpmu_vcpu.fast
  *  6: struct kvm_vpmu_vcpu.open
+ *  7: struct kvm_vpmu_vcpu.in_kvm
  */
 
 /* Freeze mode: when the guest's counters don't count */
@@ -224,7 +225,8 @@ struct kvm_vpmu_counter {
  *	their VM exit (with 5)
  * @open: VM entries at which the guest got some PMU registers to access without
  *	VM exits; such accesses are not in @reads and @writes (with 6)
- * @reserved2: 0
+ * @in_kvm: how many of @overflows came while KVM worked for the guest, of counters
+ *	that count this by the freeze mode (with 7)
  * @counter: the counters
  */
 struct kvm_vpmu_vcpu {
@@ -250,7 +252,7 @@ struct kvm_vpmu_vcpu {
 	__u32 reserved;
 	__u64 fast;
 	__u64 open;
-	__u64 reserved2[1];
+	__u64 in_kvm;
 	struct kvm_vpmu_counter counter[KVM_VPMU_COUNTERS];
 };
 

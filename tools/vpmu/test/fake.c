@@ -65,6 +65,7 @@ static void fill(struct kvm_vpmu_vcpu *vcpu, __u64 n)
 	vcpu->rdpmcs = 7;
 	vcpu->fast = 12;
 	vcpu->open = 13;
+	vcpu->in_kvm = 14;
 	vcpu->evicted = 8;
 	vcpu->borrowed = 9;
 	vcpu->gaps = 10;

@@ -48,6 +48,8 @@ static unsigned int count(const char *text, const char *part)
 	VCPU_FAMILY("emulated_instructions",									\
 		    "Instructions that KVM emulated and that were added to counters.", "1000")			\
 	VCPU_FAMILY("overflows", "Overflows of guest counters.", "30")						\
+	VCPU_FAMILY("overflows_in_kvm",										\
+		    "Overflows of guest counters that came while KVM worked for the guest.", "14")		\
 	VCPU_FAMILY("pmis", "Interrupts injected for overflows of guest counters.", "29")			\
 	VCPU_FAMILY("early_interrupts",										\
 		    "Interrupts of physical counters before the guest's overflow.", "4")			\

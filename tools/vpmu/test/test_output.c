@@ -266,10 +266,10 @@ static void stat_text(void **state)
 "VM #1  ?  PID 1000  freeze hybrid  tsc wall\n"
 "\n"
 "vCPU 0  registers amd-v2  6 counters  descheduled 11 ticks\n"
-"  exits     1,000,000   emulated   1,000   overflows     30   pmis          29\n"
-"  early             4   reads         50   writes        60   rdpmcs         7\n"
-"  fast             12   open          13   evicted        8   borrowed       9\n"
-"  gaps             10   anomalies      0\n"
+"  exits     1,000,000   emulated   1,000   overflows     30   in_kvm        14\n"
+"  pmis             29   early          4   reads         50   writes        60\n"
+"  rdpmcs            7   fast          12   open          13   evicted        8\n"
+"  borrowed          9   gaps          10   anomalies      0\n"
 "  CTR  EVENT                     INT  STATE                VALUE  ENABLED  RUNNING  NOTE\n"
 "    0  RETIRED_INSTRUCTIONS:u:k  -    on               1,234,567  0.002 s  0.002 s\n"
 "    1  CYCLES_NOT_IN_HALT:u      int  on     281,474,976,710,256  0.002 s  0.001 s  ! ran 50.0%, borrows\n"
@@ -309,6 +309,7 @@ static void stat_json(void **state)
 	json_is(o, "0.vcpu.1.rdpmcs", "7");
 	json_is(o, "0.vcpu.1.fast", "12");
 	json_is(o, "0.vcpu.1.open", "13");
+	json_is(o, "0.vcpu.1.in_kvm", "14");
 	json_is(o, "0.vcpu.1.evicted", "8");
 	json_is(o, "0.vcpu.1.borrowed", "9");
 	json_is(o, "0.vcpu.1.gaps", "10");
@@ -586,8 +587,8 @@ static void info_text(void **state)
 	assert_string_equal(got,
 			    "PMU                 fake\n"
 			    "physical counters   6\n"
-			    "module              1.2, ABI 6\n"
-			    "tool                " VERSION ", ABI 6\n"
+			    "module              1.2, ABI 7\n"
+			    "tool                " VERSION ", ABI 7\n"
 			    "VMs                 3\n"
 			    "vCPUs               6\n"
 			    "RDMSR               1,234,567\n"
@@ -605,7 +606,7 @@ static void info_text(void **state)
 	/* not privileged, and a module without parameters */
 	fake.error = -EPERM;
 	got = info_of(&dev, &text_context, STATUS_OK);
-	assert_non_null(strstr(got, "module              -, ABI 6\n"));
+	assert_non_null(strstr(got, "module              -, ABI 7\n"));
 	assert_non_null(strstr(got, "VMs                 -\n"));
 	assert_non_null(strstr(got, "RDMSR               -\n"));
 	assert_null(strstr(got, "parameters"));
