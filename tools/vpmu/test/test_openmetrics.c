@@ -80,7 +80,7 @@ static unsigned int count(const char *text, const char *part)
 
 static const char host[] =
 	FAMILY("module", "info", "The module kvm_vpmu.")
-	"kvm_vpmu_module_info{version=\"0.1 \\\"x\\\\y\",interface=\"6\",hardware=\"fake\"} 1\n"
+	"kvm_vpmu_module_info{version=\"0.1 \\\"x\\\\y\",interface=\"7\",hardware=\"fake\"} 1\n"
 	FAMILY("physical_counters", "gauge", "Physical counters of each CPU.")
 	"kvm_vpmu_physical_counters 6\n"
 	FAMILY("vms", "gauge", "VMs that have a virtual PMU of kvm_vpmu now.")
@@ -154,7 +154,7 @@ static void no_vms(void **state)
 	free(got);
 }
 
-/* 15 samples of each vCPU, 3 of each of its counters, one more of the VM, metadata once */
+/* 16 samples of each vCPU, 3 of each of its counters, one more of the VM, metadata once */
 static void many(void **state)
 {
 	enum { VMS = 200, VCPUS = 64 };
@@ -171,7 +171,7 @@ static void many(void **state)
 	assert_int_equal(sample_take(&sample, &dev, "/nonexistent", 0), 0);
 	got = text_of(&dev, &sample);
 	assert_int_equal(count(got, "\nkvm_vpmu_vm_info{"), VMS - 1);
-	assert_int_equal(count(got, "\nkvm_vpmu_vcpu_"), (VMS - 1) * VCPUS * 15);
+	assert_int_equal(count(got, "\nkvm_vpmu_vcpu_"), (VMS - 1) * VCPUS * 16);
 	assert_int_equal(count(got, "\nkvm_vpmu_counter_"), (VMS - 1) * VCPUS * 2 * 3);
 	assert_int_equal(count(got, "\n#"), count(host, "# ") + count(none, "# ") - 1);
 	assert_int_equal(count(got, "vm=\"4\""), 0);
