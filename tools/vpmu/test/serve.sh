@@ -32,7 +32,7 @@ is "stat --openmetrics: status" $? 0
 python3 serve.py parse <"$tmp/all" >"$tmp/parsed" 2>&1
 is "a parser takes it" $? 0
 tail -n 3 "$tmp/parsed" | sed 's/^/# /'
-is "samples" "$(wc -l <"$tmp/parsed")" $((6 + 2 + 3 * (15 + 2 * 3)))
+is "samples" "$(wc -l <"$tmp/parsed")" $((6 + 2 + 3 * (16 + 2 * 3)))
 has "the name" "$(cat "$tmp/parsed")" \
 	"kvm_vpmu_vm_info {'vm': '5', 'name': 'a\"b\\\\c?d,e=\"f\"} 1 # EOF', 'pid': '$named', 'freeze': 'hybrid', 'tsc': 'wall'} 1"
 has "a counter" "$(cat "$tmp/parsed")" "counter - kvm_vpmu_vcpu_exits_total {'vm': '5', 'vcpu': '2'} 1000001"
@@ -41,7 +41,7 @@ has "a time and its unit" "$(cat "$tmp/parsed")" \
 is "the last line" "$(tail -n 1 "$tmp/all")" "# EOF"
 "$vpmu" stat -o '#7' | python3 serve.py parse >"$tmp/parsed" 2>&1
 is "one VM: its samples, and the host's" "$(grep -c "'vm': '7'" "$tmp/parsed"),$(grep -vc "'vm': '7'" "$tmp/parsed")" \
-	"$((1 + 15 + 2 * 3)),6"
+	"$((1 + 16 + 2 * 3)),6"
 VPMU_FAKE=none "$vpmu" stat -o | python3 serve.py parse >"$tmp/parsed" 2>&1
 is "no VMs: the host's samples" "$(cut -d' ' -f3 "$tmp/parsed" | tr '\n' ' ')" \
 	"kvm_vpmu_module_info kvm_vpmu_physical_counters kvm_vpmu_vms kvm_vpmu_register_accesses_total kvm_vpmu_register_accesses_total kvm_vpmu_register_accesses_total "
