@@ -46,6 +46,7 @@ for ((i = 0; i < loads; i++)); do
 	rmmod kvm_vpmu 2>/dev/null && continue
 	busy=$((busy + 1))
 	unload || break
+	[ $((busy % 10)) -ne 0 ] || echo "# $i loads, $SECONDS s"
 done
 for job in $(jobs -p); do
 	kill -KILL -- "-$job"
