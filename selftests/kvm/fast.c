@@ -5,9 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
-#include <signal.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 
 #include "tap.h"
 #include "sampler.h"
@@ -312,28 +310,21 @@ static void filtered(void)
 	free_vm(&vm);
 }
 
-static void nothing(int signal)
-{
-	(void)signal;
-}
-
 /*
  * The guest makes accesses only, and ends KVM_RUN for a signal all the same.  A slow host gets to none in the time that
  * the signal leaves.
  */
 static void interrupted(void)
 {
-	struct itimerval soon = { .it_value.tv_usec = scaled(50000) };
-	struct sigaction action = { .sa_handler = nothing };
 	struct vm vm = make_vm(true);
 	unsigned int runs = 0, ended = 0;
 
 	load_code(&vm, ever_start, ever_end, (struct kvm_regs){ });
 	put_counter(&vm, pmu_of(&vm), 0, INSTRUCTIONS | OS | EN, 0);
-	sigaction(SIGALRM, &action, NULL);
 	do {
-		setitimer(ITIMER_REAL, &soon, NULL);
+		signal_after(scaled(50000));
 		ended += ioctl(vm.vcpu, KVM_RUN, NULL) && errno == EINTR;
+		signal_after(0);
 		runs++;
 	} while (!figures(device, &vm).fast && runs < 20);
 	is(ended, runs, "a signal ends KVM_RUN");

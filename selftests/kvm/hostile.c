@@ -1111,13 +1111,12 @@ static uint64_t now_ns(void)
 static void pause_ms(unsigned int ms)
 {
 	static uint64_t awake;
-	uint64_t ns = ms * 1000000ull;
+	uint64_t worked = awake ? now_ns() - awake : 0, ns = ms * 1000000ull;
+	struct timespec t;
 
-	if (awake && ns < 8 * (now_ns() - awake))
-		ns = 8 * (now_ns() - awake);
-
-	struct timespec t = { ns / 1000000000, ns % 1000000000 };
-
+	if (ns < 8 * worked)
+		ns = 8 * worked;
+	t = (struct timespec){ ns / 1000000000, ns % 1000000000 };
 	nanosleep(&t, NULL);
 	awake = now_ns();
 }

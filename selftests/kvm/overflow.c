@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
-#include <sys/time.h>
 
 #include "tap.h"
 #include "sampler.h"
@@ -256,28 +255,20 @@ static void vector(void)
 #define ROUNDS	(on_intel() ? 60000 : 6000)
 #define PERIOD	2500
 
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
 /* Signals take the vCPU out of KVM_RUN wherever it is; the next thread goes on with it. */
 static void signals(void)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
-	struct itimerval t = { .it_interval.tv_usec = 1500, .it_value.tv_usec = 1500 };
 	struct vm vm = make_sampler(ROUNDS, PERIOD);
 	unsigned int interrupted = 0;
 
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &t, NULL);
+	signal_after(1500);
 	while (ioctl(vm.vcpu, KVM_RUN, NULL)) {
 		if (errno != EINTR)
 			err(1, "KVM_RUN");
 		interrupted++;
+		signal_after(1500);
 	}
-	memset(&t, 0, sizeof(t));
-	setitimer(ITIMER_REAL, &t, NULL);
+	signal_after(0);
 	printf("# interrupted %u times\n", interrupted);
 	check(interrupted >= 50, "signals came often enough");
 	check_sampler(&vm, ROUNDS, PERIOD, "among signals");

@@ -12,7 +12,7 @@
 #define LOOPS		200
 #define STEPS		400
 
-/* LOOPS times 2 instructions, then an OUT; the NMIs' handler counts them. */
+/* ESI times 2 instructions, then an OUT; the NMIs' handler counts them. */
 extern const char work_start[], work_end[], tell_start[], tell_end[];
 asm(".code16\n"
     "work_start:\n"
@@ -111,19 +111,27 @@ static uint64_t cycles_of_round(struct vm *vm, struct pmu pmu)
 	return least;
 }
 
+static struct vm make_work(unsigned int freeze, unsigned int loops, struct pmu *pmu)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+
+	*pmu = pmu_of(&vm);
+	set_freeze(&vm, freeze);
+	load_code(&vm, work_start, work_end, (struct kvm_regs){ .rsi = loops });
+	handle_nmis_with(&vm, tell_start, tell_end);
+	if (pmu->v2)
+		set_msr(&vm, GLOBAL_CONTROL, counter_bits(*pmu));
+	return vm;
+}
+
 static void saves(unsigned int freeze, const char *name)
 {
 	unsigned int over = 0, lost = 0, moved = 0, odd = 0;
-	struct vm vm = make_vm_with(VM_APIC, MEMORY);
-	struct pmu pmu = pmu_of(&vm);
+	struct pmu pmu;
+	struct vm vm = make_work(freeze, LOOPS, &pmu);
 	struct kvm_vpmu_vcpu v;
 	uint64_t most;
 
-	set_freeze(&vm, freeze);
-	load_code(&vm, work_start, work_end, (struct kvm_regs){ .rsi = LOOPS });
-	handle_nmis_with(&vm, tell_start, tell_end);
-	if (pmu.v2)
-		set_msr(&vm, GLOBAL_CONTROL, counter_bits(pmu));
 	most = 2 * cycles_of_round(&vm, pmu);
 	for (unsigned int i = 1; i <= STEPS; i++) {
 		struct saved first, second;
@@ -158,15 +166,11 @@ static void saves(unsigned int freeze, const char *name)
 /* The guest works much longer than KVM. */
 static void in_guest(void)
 {
-	struct vm vm = make_vm_with(VM_APIC, MEMORY);
-	struct pmu pmu = pmu_of(&vm);
+	struct pmu pmu;
+	struct vm vm = make_work(KVM_VPMU_FREEZE_HYBRID, LONG_LOOPS, &pmu);
 	struct kvm_vpmu_vcpu v;
 	uint64_t cycles;
 
-	load_code(&vm, work_start, work_end, (struct kvm_regs){ .rsi = LONG_LOOPS });
-	handle_nmis_with(&vm, tell_start, tell_end);
-	if (pmu.v2)
-		set_msr(&vm, GLOBAL_CONTROL, counter_bits(pmu));
 	cycles = cycles_of_round(&vm, pmu);
 	for (unsigned int i = 0; i < 10; i++)
 		round_of(&vm, pmu, cycles / 2);
