@@ -10,16 +10,23 @@ rawvm=$PROGRAMS/rawvm
 module=$BUILD/module/$(uname -r)/kvm_vpmu.ko
 loads=$1
 
+# Now and then there must be no VM, or the module would never be unloaded.
+pause() {
+	sleep 0.$((RANDOM % 500 + 100))
+}
+
 # Each of these until it is killed, with its VMs
 count_on() {
 	while :; do
 		"$rawvm" --rounds $((RANDOM % 4 + 1)) count $((RANDOM * 4)) >/dev/null
+		pause
 	done
 }
 
 hold_on() {
 	while :; do
 		timeout -s KILL 0.0$((RANDOM % 90 + 10)) "$rawvm" hold >/dev/null <&5
+		pause
 	done
 }
 
