@@ -30,7 +30,7 @@ static struct module *vendor_module;
 /* AMD: does KVM use the next instruction's address, which the CPU stores (kvm_amd.nrips)? */
 static bool has_next_rip;
 
-/* Only a kprobe finds the first symbol.  Each kprobe takes a grace period, so none finds the rest. */
+/* A kprobe finds the first symbol only: each of them takes a grace period. */
 int vpmu_compat_lookup_init(void)
 {
 	/* Disabled: nothing is patched, only the address is of interest. */
