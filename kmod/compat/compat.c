@@ -42,7 +42,7 @@ int vpmu_compat_lookup_init(void)
 	int err = register_kprobe(&probe);
 
 	if (err) {
-		pr_err("%s can't be probed: error %d\n", probe.symbol_name, err);
+		pr_err("%s not found in this kernel: error %d\n", probe.symbol_name, err);
 		return err;
 	}
 	static_call_update(vpmu_lookup_name, (void *)probe.addr);
