@@ -21,6 +21,9 @@ static int __init vpmu_module_init(void)
 {
 	int err;
 
+	err = vpmu_compat_lookup_init();
+	if (err)
+		return err;
 	vpmu_hw = vpmu_hw_probe();
 	if (!vpmu_hw)
 		return -ENODEV;

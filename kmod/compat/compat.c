@@ -7,6 +7,7 @@
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
 #include <asm/hypervisor.h>
+#include <asm/ibt.h>
 #include <asm/svm.h>
 #include <asm/vmx.h>
 
@@ -20,6 +21,7 @@
 DEFINE_STATIC_CALL_NULL(vpmu_compat_get_cpl, vpmu_compat_proto_get_cpl);
 DEFINE_STATIC_CALL_NULL(vpmu_module_address, vpmu_compat_proto_module_address);
 DEFINE_STATIC_CALL_NULL(vpmu_lookup_name, vpmu_compat_proto_kallsyms);
+DEFINE_STATIC_CALL_NULL(vpmu_ftrace_location_range, vpmu_compat_proto_ftrace_location_range);
 
 DEFINE_STATIC_CALL_NULL(vpmu_deliver_pmi, vpmu_compat_proto_init);
 DEFINE_STATIC_CALL_NULL(vpmu_file_is_vm, vpmu_compat_proto_file_is_kvm);
@@ -29,17 +31,52 @@ static struct module *vendor_module;
 /* AMD: does KVM use the next instruction's address, which the CPU stores (kvm_amd.nrips)? */
 static bool has_next_rip;
 
-unsigned long vpmu_compat_resolve(const char *symbol)
+/* A kprobe finds the first symbol only: each of them takes a grace period. */
+int vpmu_compat_lookup_init(void)
 {
 	/* Disabled: nothing is patched, only the address is of interest. */
-	struct kprobe probe = { .symbol_name = symbol, .flags = KPROBE_FLAG_DISABLED };
-	unsigned long address;
+	struct kprobe probe = {
+		.symbol_name = "kallsyms_lookup_name",
+		.flags = KPROBE_FLAG_DISABLED,
+	};
+	unsigned long range;
+	int err = register_kprobe(&probe);
 
-	if (register_kprobe(&probe))
-		return 0;
-	address = (unsigned long)probe.addr;
+	if (err) {
+		pr_err("%s not found in this kernel: error %d\n", probe.symbol_name, err);
+		return err;
+	}
+	static_call_update(vpmu_lookup_name, (void *)probe.addr);
 	unregister_kprobe(&probe);
-	return address;
+
+	range = vpmu_compat_lookup("ftrace_location_range");
+	if (!range) {
+		pr_err("ftrace_location_range not found in this kernel\n");
+		return -ENOENT;
+	}
+	static_call_update(vpmu_ftrace_location_range, (void *)range);
+	return 0;
+}
+
+unsigned long vpmu_compat_lookup(const char *symbol)
+{
+	return static_call(vpmu_lookup_name)(symbol);
+}
+
+/*
+ * The fentry is the first instruction, or the one behind ENDBR.  ftrace_location() looks further:
+ * up to the next symbol, and finds the fentry of a weak function that the linker left out, such as
+ * the one behind kvm_vcpu_halt().
+ */
+unsigned long vpmu_compat_resolve(const char *symbol)
+{
+	unsigned long address = vpmu_compat_lookup(symbol);
+	unsigned long fentry;
+
+	if (!address)
+		return 0;
+	fentry = static_call(vpmu_ftrace_location_range)(address, address + ENDBR_INSN_SIZE);
+	return fentry ? fentry : address;
 }
 
 unsigned long vpmu_compat_require(const char *symbol)
@@ -50,11 +87,6 @@ unsigned long vpmu_compat_require(const char *symbol)
 		pr_err("%s not found in this kernel (is %s loaded?)\n", symbol,
 		       vpmu_compat_kvm_module());
 	return address;
-}
-
-unsigned long vpmu_compat_lookup(const char *symbol)
-{
-	return static_call(vpmu_lookup_name)(symbol);
 }
 
 bool vpmu_compat_exported(const char *symbol)
@@ -380,7 +412,7 @@ static unsigned long find_get_cpl(void)
 
 int vpmu_compat_init(void)
 {
-	unsigned long cpl, address, lookup, is_kvm, deliver;
+	unsigned long cpl, address, is_kvm, deliver;
 
 	request_module("%s", vpmu_compat_kvm_module());
 	cpl = find_get_cpl();
@@ -388,9 +420,6 @@ int vpmu_compat_init(void)
 		return -ENOENT;
 	address = vpmu_compat_require("__module_address");
 	if (!address)
-		return -ENOENT;
-	lookup = vpmu_compat_require("kallsyms_lookup_name");
-	if (!lookup)
 		return -ENOENT;
 	is_kvm = vpmu_compat_require("file_is_kvm");
 	if (!is_kvm)
@@ -405,7 +434,6 @@ int vpmu_compat_init(void)
 	static_call_update(vpmu_compat_get_cpl, (void *)cpl);
 	static_call_update(vpmu_file_is_vm, (void *)is_kvm);
 	static_call_update(vpmu_module_address, (void *)address);
-	static_call_update(vpmu_lookup_name, (void *)lookup);
 
 	has_next_rip = kvm_has_next_rip();
 	if (!kvm_has_pmu()) {

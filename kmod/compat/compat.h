@@ -35,11 +35,18 @@ void vpmu_compat_exit(void);
 int vpmu_compat_tested(void);
 
 /**
+ * vpmu_compat_lookup_init() - before the functions below are called
+ *
+ * Return: 0, or an error and a message.
+ */
+int vpmu_compat_lookup_init(void);
+
+/**
  * vpmu_compat_resolve() - where a kernel function can be hooked
  * @symbol: its name
  *
  * Return: the address of its fentry call if it has one (behind ENDBR where the kernel has IBT),
- * else of its first instruction; 0 if there is no such function or it can't be probed.
+ * else of its first instruction; 0 if there is no such function.
  */
 unsigned long vpmu_compat_resolve(const char *symbol);
 
@@ -274,6 +281,7 @@ void vpmu_compat_proto_load(struct kvm_vcpu *vcpu, int cpu);
 int vpmu_compat_proto_get_cpl(struct kvm_vcpu *vcpu);
 struct module *vpmu_compat_proto_module_address(unsigned long address);
 unsigned long vpmu_compat_proto_kallsyms(const char *name);
+unsigned long vpmu_compat_proto_ftrace_location_range(unsigned long start, unsigned long end);
 bool vpmu_compat_proto_file_is_kvm(struct file *file);
 struct perf_guest_switch_msr *vpmu_compat_proto_guest_get_msrs(int *nr, void *data);
 void vpmu_compat_proto_lapic_init(void);
