@@ -179,7 +179,7 @@ unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, const struct vpmu_cou
 
 void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arming)
 {
-	struct vpmu_counter *c = &vv->counter[i];
+	struct vpmu_counter *c = vpmu_counter(vv, i);
 	u64 value;
 	int level;
 

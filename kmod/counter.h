@@ -25,6 +25,18 @@ static inline int vpmu_level(struct vpmu_vcpu *vv)
 	return vpmu_compat_get_cpl(vv->hot.vcpu) ? VPMU_USER : VPMU_KERNEL;
 }
 
+/*
+ * Guest counter @i, below VPMU_MAX_COUNTERS.  Its address is kept in a register: compilers would
+ * rather work it out again at each use, three instructions at a time.
+ */
+static __always_inline struct vpmu_counter *vpmu_counter(struct vpmu_vcpu *vv, unsigned int i)
+{
+	struct vpmu_counter *c = &vv->counter[i];
+
+	OPTIMIZER_HIDE_VAR(c);
+	return c;
+}
+
 /* Guest counter @i overflowed: set the status bit, and request the interrupt. */
 void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i);
 
@@ -149,7 +161,7 @@ static inline bool vpmu_counter_take_overflowed(struct vpmu_counter *c)
 /* vpmu_counter_sync(), for where each instruction matters */
 static __always_inline bool __vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i)
 {
-	struct vpmu_counter *c = &vv->counter[i];
+	struct vpmu_counter *c = vpmu_counter(vv, i);
 	bool seen;
 
 	lockdep_assert_irqs_disabled();

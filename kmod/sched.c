@@ -273,7 +273,7 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming
 	level = vpmu_counter_prepare_arming(vv);
 	now = rdtsc();
 	for (; mask; mask &= mask - 1) {
-		struct vpmu_counter *c = &vv->counter[__ffs(mask)];
+		struct vpmu_counter *c = vpmu_counter(vv, __ffs(mask));
 
 		if (can_start(vv, c))
 			start_counter(vv, pc, c, now, level, arming);
@@ -282,7 +282,8 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming
 	vpmu_sched_update_hot(vv);
 }
 
-void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned long mask)
+/* Return: whether any had been started; vpmu_sched_update_hot() is the caller's then. */
+static __always_inline bool stop_counters(struct vpmu_vcpu *vv, unsigned long mask)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	u64 now;
@@ -290,12 +291,18 @@ void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned long mask)
 	lockdep_assert_irqs_disabled();
 	mask &= vpmu_started(vv);
 	if (!mask)
-		return;
+		return false;
 	vpmu_flush_pending(vv);
 	now = rdtsc();
 	for (; mask; mask &= mask - 1)
-		stop_counter(vv, pc, &vv->counter[__ffs(mask)], now);
-	vpmu_sched_update_hot(vv);
+		stop_counter(vv, pc, vpmu_counter(vv, __ffs(mask)), now);
+	return true;
+}
+
+void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned long mask)
+{
+	if (stop_counters(vv, mask))
+		vpmu_sched_update_hot(vv);
 }
 
 /* Start all that the guest has enabled. */
@@ -306,11 +313,6 @@ static void start_all(struct vpmu_vcpu *vv)
 
 	vpmu_sched_start(vv, vv->guest.counting,
 			 completes ? VPMU_ARM_FOR_COMPLETION : VPMU_ARM_FOR_ENTRY);
-}
-
-static void stop_all(struct vpmu_vcpu *vv)
-{
-	vpmu_sched_stop(vv, ~0UL);
 }
 
 /* Leave no count of the guest where anybody could read it. */
@@ -387,7 +389,7 @@ void vpmu_sched_put(struct vpmu_vcpu *vv)
 
 	trace_vpmu_put(vv);
 	local_irq_save(flags);
-	stop_all(vv);
+	stop_counters(vv, ~0UL);
 	vpmu_open_take_back(vv);
 	clear_dirty();
 	this_cpu_write(vpmu_cpu.prepared, false);
@@ -420,7 +422,7 @@ void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)
 		return;
 
 	local_irq_save(flags);
-	stop_all(vv);
+	vpmu_sched_stop(vv, ~0UL);
 	vv->freeze = freeze;
 	vv->denied = denied;
 	start_all(vv);
