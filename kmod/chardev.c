@@ -48,9 +48,13 @@ static long set_settings(const struct kvm_vpmu_settings *s, struct vpmu_vm *vm)
 		return err;
 	if (s->fields & KVM_VPMU_SET_FREEZE)
 		WRITE_ONCE(vm->freeze, s->freeze);
+	if (s->fields & KVM_VPMU_SET_EVENTS)
+		WRITE_ONCE(vm->events, s->events);
 	kick_vm(vm);
 	return 0;
 }
+
+#define ALL_FIELDS	(KVM_VPMU_SET_FREEZE | KVM_VPMU_SET_TSC | KVM_VPMU_SET_EVENTS)
 
 static long set_vm(void __user *arg)
 {
@@ -60,11 +64,13 @@ static long set_vm(void __user *arg)
 
 	if (copy_from_user(&s, arg, sizeof(s)))
 		return -EFAULT;
-	if (s.reserved || (s.fields & ~(KVM_VPMU_SET_FREEZE | KVM_VPMU_SET_TSC)))
+	if (s.reserved || (s.fields & ~ALL_FIELDS))
 		return -EINVAL;
 	if ((s.fields & KVM_VPMU_SET_FREEZE) && s.freeze > KVM_VPMU_FREEZE_VCPU)
 		return -EINVAL;
 	if ((s.fields & KVM_VPMU_SET_TSC) && s.tsc > KVM_VPMU_TSC_VCPU)
+		return -EINVAL;
+	if ((s.fields & KVM_VPMU_SET_EVENTS) && s.events > KVM_VPMU_EVENTS_ON)
 		return -EINVAL;
 	/* Either the number or the file names the VM. */
 	if (s.id ? s.fd >= 0 : s.fd < 0)

@@ -61,7 +61,7 @@ void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i)
 		trace_vpmu_inject(vv, i);
 		kvm_make_request(KVM_REQ_PMI, vv->hot.vcpu);
 		/* The guest's handler is about to access registers. */
-		vv->hot.watch = VPMU_WATCHED_EXITS;
+		vpmu_watch(vv, VPMU_WATCHED_EXITS);
 	}
 }
 
@@ -187,6 +187,8 @@ void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arm
 	if (c->slot == VPMU_NO_SLOT) {
 		if (vv->open & BIT(i))
 			vpmu_hw->write(i, vv->guest.value[i]);
+		else if (vv->software & BIT(i))
+			vpmu_event_note_value(vv, c);
 		return;
 	}
 	level = vpmu_counter_prepare_arming(vv);
@@ -200,4 +202,10 @@ void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i)
 		vv->guest.value[i] = vpmu_hw->read(i);
 	else if (unlikely(__vpmu_counter_sync(vv, i)))
 		vpmu_counter_arm(vv, i, VPMU_ARM_FOR_ENTRY);
+}
+
+void vpmu_counter_sync_events(struct vpmu_vcpu *vv, unsigned long mask)
+{
+	for (; mask; mask &= mask - 1)
+		vpmu_counter_sync(vv, __ffs(mask));
 }

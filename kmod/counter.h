@@ -11,6 +11,7 @@
 
 #include "compat/compat.h"
 #include "compat/host.h"
+#include "event.h"
 #include "vpmu.h"
 
 /* All physical counters are free, on all CPUs. */
@@ -90,7 +91,7 @@ static inline bool vpmu_holds_slot(const struct vpmu_vcpu *vv, const struct vpmu
 /* The counters that were started */
 static inline unsigned long vpmu_started(const struct vpmu_vcpu *vv)
 {
-	return vv->placed | vv->borrowing;
+	return vv->placed | vv->borrowing | vv->software;
 }
 
 /* Physical counters have a guest's values: tell host perf. */
@@ -165,8 +166,11 @@ static __always_inline bool __vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned i
 	bool seen;
 
 	lockdep_assert_irqs_disabled();
-	if (c->slot == VPMU_NO_SLOT)
+	if (c->slot == VPMU_NO_SLOT) {
+		if ((vv->software & BIT(i)) && vpmu_event_sync(vv, c))
+			vpmu_counter_overflow(vv, i);
 		return false;
+	}
 
 	vpmu_flush_pending(vv);
 	seen = vpmu_counter_take_overflowed(c);
@@ -186,6 +190,9 @@ bool vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i);
 
 /* The same, and arm the counter again if that is necessary. */
 void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i);
+
+/* vpmu_counter_sync() for all counters of @mask, which count the hypervisor's events */
+void vpmu_counter_sync_events(struct vpmu_vcpu *vv, unsigned long mask);
 
 unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, const struct vpmu_counter *c,
 				     enum vpmu_arming arming);

@@ -89,12 +89,32 @@ static noinline u32 entry_slowly(struct vpmu_vcpu *vv)
 	return vv->measuring || vv->borrowing || vv->hot.watch;
 }
 
+static void watch_events(struct vpmu_vcpu *vv)
+{
+	if (vv->event.timing)
+		vpmu_event_leave_guest(vv);
+	if (vv->event.by_level) {
+		int level = vpmu_level(vv);
+
+		/* What came since the last exit belongs to the level of that one. */
+		if (level != vv->event.level)
+			vpmu_counter_sync_events(vv, vv->event.by_level);
+		vv->event.level = level;
+	}
+	if (vv->event.by_cause)
+		vpmu_event_count_cause(vv);
+}
+
 void vpmu_exit(struct vpmu_vcpu *vv)
 {
+	if (vv->event.exits)
+		watch_events(vv);
 	if (vv->borrowing) {
 		vpmu_give_back(vv);
 		return;
 	}
+	if (!vv->measuring)
+		return;
 	vpmu_measure_end(vv);
 	vv->measuring = false;
 	if (vpmu_measure_settled(vv))

@@ -50,11 +50,12 @@ static bool complete_access(struct vpmu_vcpu *vv)
 fastpath_t vpmu_fast_exit(struct vpmu_vcpu *vv, fastpath_t result)
 {
 	if (result == EXIT_FASTPATH_NONE && complete_access(vv)) {
-		vv->hot.watch = VPMU_WATCHED_EXITS;
+		vpmu_watch(vv, VPMU_WATCHED_EXITS);
 		vv->stats.fast++;
 		return EXIT_FASTPATH_REENTER_GUEST;
 	}
-	if (!--vv->hot.watch)
+	vv->hot.watch--;
+	if (!vpmu_watching(vv))
 		vpmu_sched_unwatch(vv);
 	return result;
 }

@@ -7,7 +7,7 @@
 
 /**
  * vpmu_fast_exit() - complete the instruction that the guest exited by, if that was an access
- * @vv: the vCPU, with vpmu_hot.watch; interrupts are off since before the VM entry
+ * @vv: the vCPU, with vpmu_watching(); interrupts are off since before the VM entry
  * @result: what KVM's svm_vcpu_run() or vmx_vcpu_run() returned
  *
  * Return: EXIT_FASTPATH_REENTER_GUEST if it was completed, else @result.

@@ -50,7 +50,7 @@ static u64 read_status(struct vpmu_vcpu *vv)
 	if (vv->open & VPMU_OPEN_STATUS)
 		vpmu_open_take_back(vv);
 	/* An overflow without an interrupt is found only by reading the counter. */
-	for (mask = vv->placed; mask; mask &= mask - 1)
+	for (mask = vv->placed | vv->software; mask; mask &= mask - 1)
 		vpmu_counter_update(vv, __ffs(mask));
 	local_irq_restore(flags);
 	return vv->guest.status;

@@ -118,6 +118,8 @@ void vpmu_pmi_handle(struct vpmu_vcpu *vv)
 	for (i = 0; i < vv->guest.nr; i++)
 		if (vv->counter[i].overflowed)
 			vpmu_counter_update(vv, i);
+	if (vv->event.interrupting && !vpmu_event_irq_first(vv))
+		vpmu_counter_sync_events(vv, vv->event.interrupting);
 	local_irq_restore(flags);
 	vpmu_sched_apply_settings(vv);
 }

@@ -52,6 +52,7 @@ static void describe_vm(const struct vpmu_vm *vm, bool privileged, struct kvm_vp
 		.vcpus = vm->nr,
 		.freeze = vm->freeze,
 		.tsc = vm->tsc,
+		.events = vm->events,
 	};
 }
 

@@ -35,6 +35,10 @@ void vpmu_sched_update_hot(struct vpmu_vcpu *vv)
 {
 	struct vpmu_vcpu *hot = NULL;
 
+	if (vv->event.interrupting | vv->event.exits)
+		vv->hot.watch |= VPMU_WATCH_EVENTS;
+	else
+		vv->hot.watch &= ~VPMU_WATCH_EVENTS;
 	if (vv->placed || vv->borrowing || vv->hot.watch ||
 	    (vv->hot.slow & VPMU_SLOW_MEASURE && vv->guest.set))
 		hot = vv;
@@ -53,7 +57,7 @@ void vpmu_sched_watch(struct vpmu_vcpu *vv)
 
 	local_irq_save(flags);
 	if (vv->loaded) {
-		vv->hot.watch = VPMU_WATCHED_EXITS;
+		vpmu_watch(vv, VPMU_WATCHED_EXITS);
 		if (this_cpu_read(vpmu_hot) != vv)
 			vpmu_sched_update_hot(vv);
 	}
@@ -63,7 +67,7 @@ void vpmu_sched_watch(struct vpmu_vcpu *vv)
 void vpmu_sched_unwatch(struct vpmu_vcpu *vv)
 {
 	lockdep_assert_irqs_disabled();
-	vv->hot.watch = 0;
+	vpmu_watch(vv, 0);
 	vpmu_sched_update_hot(vv);
 }
 
@@ -195,8 +199,9 @@ static noinline void change_config(struct vpmu_vcpu *vv, unsigned int i)
 
 	c->select = vv->guest.select[i];
 	c->freeze = vv->freeze;
+	c->event = vv->events == KVM_VPMU_EVENTS_ON ? vpmu_guest_event(&vv->guest, i) : -1;
 	/* In mode "vcpu" all that the CPU does counts: nothing to correct. */
-	if (vv->freeze == KVM_VPMU_FREEZE_VCPU)
+	if (vv->freeze == KVM_VPMU_FREEZE_VCPU || c->event >= 0)
 		c->count.class = VPMU_OTHER;
 	else
 		c->count.class = vpmu_guest_class(&vv->guest, i);
@@ -205,12 +210,14 @@ static noinline void change_config(struct vpmu_vcpu *vv, unsigned int i)
 		     c->count.filter != (VPMU_IN_KERNEL | VPMU_IN_USER));
 	__assign_bit(i, &vv->exact, c->count.class != VPMU_OTHER &&
 		     vpmu_guest_interrupts(&vv->guest, i));
-	c->pinned = i < vv->guest.general && vpmu_hw->pinned && vpmu_hw->pinned(c->select);
+	c->pinned = c->event < 0 && i < vv->guest.general &&
+		    vpmu_hw->pinned && vpmu_hw->pinned(c->select);
 	if (c->last != VPMU_NO_SLOT && !vpmu_counter_fits(c->last, c))
 		c->last = VPMU_NO_SLOT;
-	__assign_bit(i, &vv->in_host, vv->freeze == KVM_VPMU_FREEZE_VCPU ||
-		     (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
-		      vpmu_guest_speculative(&vv->guest, i)));
+	__assign_bit(i, &vv->in_host, c->event < 0 &&
+		     (vv->freeze == KVM_VPMU_FREEZE_VCPU ||
+		      (vv->freeze == KVM_VPMU_FREEZE_HYBRID &&
+		       vpmu_guest_speculative(&vv->guest, i))));
 }
 
 /*
@@ -235,6 +242,10 @@ static __always_inline void start_counter(struct vpmu_vcpu *vv, struct vpmu_cpu 
 
 	c->overflowed = false;
 	c->since = now;
+	if (unlikely(c->event >= 0)) {
+		vpmu_event_start(vv, c, vpmu_level(vv));
+		return;
+	}
 	slot = find_slot(pc, c);
 	if (slot == VPMU_NO_SLOT)
 		slot = make_room(vv, pc, c);
@@ -244,19 +255,16 @@ static __always_inline void start_counter(struct vpmu_vcpu *vv, struct vpmu_cpu 
 		sched_in(vv, pc, c, slot, level, arming);
 }
 
-/* The tally is up to date. */
-static __always_inline void stop_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
-					 struct vpmu_counter *c, u64 now)
+/* One that is on no physical counter of its own */
+static noinline void stop_elsewhere(struct vpmu_vcpu *vv, struct vpmu_counter *c, u64 ticks)
 {
-	u64 ticks = now - c->since;
-
-	c->enabled += ticks;
 	if (vv->borrowing & BIT(c->index)) {
 		vv->borrowing &= ~BIT(c->index);
-	} else {
-		c->running += ticks;
-		sched_out(vv, pc, c);
+		return;
 	}
+	c->running += ticks;
+	vpmu_counter_sync(vv, c->index);
+	vpmu_event_stop(vv, c);
 }
 
 void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming arming)
@@ -286,6 +294,7 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming
 static __always_inline bool stop_counters(struct vpmu_vcpu *vv, unsigned long mask)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned long elsewhere = vv->borrowing | vv->software;
 	u64 now;
 
 	lockdep_assert_irqs_disabled();
@@ -294,8 +303,18 @@ static __always_inline bool stop_counters(struct vpmu_vcpu *vv, unsigned long ma
 		return false;
 	vpmu_flush_pending(vv);
 	now = rdtsc();
-	for (; mask; mask &= mask - 1)
-		stop_counter(vv, pc, vpmu_counter(vv, __ffs(mask)), now);
+	for (; mask; mask &= mask - 1) {
+		struct vpmu_counter *c = vpmu_counter(vv, __ffs(mask));
+		u64 ticks = now - c->since;
+
+		c->enabled += ticks;
+		if (unlikely(elsewhere & BIT(c->index))) {
+			stop_elsewhere(vv, c, ticks);
+		} else {
+			c->running += ticks;
+			sched_out(vv, pc, c);
+		}
+	}
 	return true;
 }
 
@@ -362,6 +381,33 @@ static unsigned long denied_counters(struct vpmu_vcpu *vv)
 	return denied;
 }
 
+/* Which selects are the hypervisor's events; no counter of such a one has been started. */
+static void set_events(struct vpmu_vcpu *vv, u32 events)
+{
+	unsigned int i;
+
+	if (likely(events == vv->events))
+		return;
+	vv->events = events;
+	/* What was derived from the selects is out of date. */
+	for (i = 0; i < vv->guest.nr; i++)
+		vv->counter[i].freeze = U32_MAX;
+}
+
+/* Counters of the hypervisor's events have gone on, unless settings say otherwise. */
+static noinline void load_software(struct vpmu_vcpu *vv, u32 events)
+{
+	vpmu_event_load(vv);
+	vpmu_sched_stop(vv, events == vv->events ? vv->software & vv->denied : vv->software);
+}
+
+static noinline void put_software(struct vpmu_vcpu *vv)
+{
+	/* An overflow is noticed while its interrupt can be delivered. */
+	vpmu_counter_sync_events(vv, vv->software);
+	vpmu_event_put(vv);
+}
+
 void vpmu_sched_load(struct vpmu_vcpu *vv)
 {
 	/*
@@ -369,6 +415,7 @@ void vpmu_sched_load(struct vpmu_vcpu *vv)
 	 * new filter makes no request.
 	 */
 	unsigned long denied = denied_counters(vv);
+	u32 events = READ_ONCE(vv->vm->events);
 	unsigned long flags;
 
 	local_irq_save(flags);
@@ -377,6 +424,9 @@ void vpmu_sched_load(struct vpmu_vcpu *vv)
 	vv->freeze = READ_ONCE(vv->vm->freeze);
 	vv->denied = denied;
 	this_cpu_write(vpmu_cpu.vv, vv);
+	if (unlikely(vv->software))
+		load_software(vv, events);
+	set_events(vv, events);
 	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE || vv->hot.watch))
 		vpmu_sched_update_hot(vv);
 	start_all(vv);
@@ -389,16 +439,20 @@ void vpmu_sched_put(struct vpmu_vcpu *vv)
 
 	trace_vpmu_put(vv);
 	local_irq_save(flags);
-	stop_counters(vv, ~0UL);
+	/* Not if the thread is only switched out: interrupts are off then. */
+	if (!irqs_disabled_flags(flags)) {
+		vv->event.returns += vv->running;
+		vv->run_seen = false;
+	}
+	stop_counters(vv, ~vv->software);
+	if (unlikely(vv->software))
+		put_software(vv);
 	vpmu_open_take_back(vv);
 	clear_dirty();
 	this_cpu_write(vpmu_cpu.prepared, false);
 	this_cpu_write(vpmu_cpu.vv, NULL);
 	this_cpu_write(vpmu_hot, NULL);
 	vv->loaded = false;
-	/* Not if the thread is only switched out: interrupts are off then. */
-	if (!irqs_disabled_flags(flags))
-		vv->run_seen = false;
 	local_irq_restore(flags);
 }
 
@@ -414,17 +468,18 @@ void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select,
 
 void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)
 {
-	u32 freeze = READ_ONCE(vv->vm->freeze);
+	u32 freeze = READ_ONCE(vv->vm->freeze), events = READ_ONCE(vv->vm->events);
 	unsigned long denied = denied_counters(vv);
 	unsigned long flags;
 
-	if (freeze == vv->freeze && denied == vv->denied)
+	if (freeze == vv->freeze && events == vv->events && denied == vv->denied)
 		return;
 
 	local_irq_save(flags);
 	vpmu_sched_stop(vv, ~0UL);
 	vv->freeze = freeze;
 	vv->denied = denied;
+	set_events(vv, events);
 	start_all(vv);
 	local_irq_restore(flags);
 }

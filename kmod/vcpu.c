@@ -24,9 +24,10 @@ static DEFINE_HASHTABLE(vcpus, 8);
 DEFINE_MUTEX(vpmu_vms_lock);
 LIST_HEAD(vpmu_vms);
 
-/* Settings of VMs to come, in the order of KVM_VPMU_FREEZE_... and KVM_VPMU_TSC_... */
+/* Settings of VMs to come, in the order of KVM_VPMU_FREEZE_..., _TSC_... and _EVENTS_... */
 static const char *const freeze_words[] = { "hybrid", "guest", "vcpu" };
 static const char *const tsc_words[] = { "wall", "vcpu" };
+static const char *const events_words[] = { "off", "on" };
 
 static struct vpmu_param param_freeze = {
 	.words = freeze_words,
@@ -39,12 +40,20 @@ static struct vpmu_param param_tsc = {
 	.refuse = vpmu_vtsc_refuse,
 };
 
+static struct vpmu_param param_events = {
+	.words = events_words,
+	.nr = ARRAY_SIZE(events_words),
+};
+
 module_param_cb(freeze, &vpmu_param_ops, &param_freeze, 0644);
 MODULE_PARM_DESC(freeze, "Freeze mode of new VMs: hybrid (default), guest or vcpu");
 __MODULE_PARM_TYPE(freeze, "charp");
 module_param_cb(tsc, &vpmu_param_ops, &param_tsc, 0644);
 MODULE_PARM_DESC(tsc, "TSC of new VMs: wall (default) or vcpu");
 __MODULE_PARM_TYPE(tsc, "charp");
+module_param_cb(events, &vpmu_param_ops, &param_events, 0644);
+MODULE_PARM_DESC(events, "The hypervisor's events in guests' counters, of new VMs: off (default) or on");
+__MODULE_PARM_TYPE(events, "charp");
 
 struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu)
 {
@@ -123,6 +132,7 @@ static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 	vm->kvm = kvm;
 	vm->id = ++last_id;
 	vm->freeze = READ_ONCE(param_freeze.value);
+	vm->events = READ_ONCE(param_events.value);
 	INIT_LIST_HEAD(&vm->vcpus);
 	/* The host's TSC may have become unfit since the parameter was set. */
 	if (vpmu_vtsc_set(vm, READ_ONCE(param_tsc.value)))

@@ -18,6 +18,7 @@
  *	sched.c		guest counters scheduled onto physical counters
  *	open.c		registers that the guest accesses without a VM exit
  *	counter.c	a guest counter's value while it is on a physical counter
+ *	event.c		guest counters of the hypervisor's events, which need no physical one
  *	vtsc.c		a guest TSC that stops while the vCPU is descheduled
  *	cpuid.c		the PMU that the guest's CPUID enumerates
  *	guest/, hw/	a guest's PMU registers; the CPU's
@@ -53,6 +54,7 @@
  * @id: its number for userspace, never used twice
  * @freeze: KVM_VPMU_FREEZE_... (uapi)
  * @tsc: KVM_VPMU_TSC_...
+ * @events: KVM_VPMU_EVENTS_...
  * @node: in the list of all
  * @vcpus: its vCPUs, in the order of their creation
  * @nr: how many
@@ -62,6 +64,7 @@ struct vpmu_vm {
 	u64 id;
 	u32 freeze;
 	u32 tsc;
+	u32 events;
 	struct list_head node;
 	struct list_head vcpus;
 	unsigned int nr;
@@ -77,6 +80,8 @@ struct vpmu_vm {
  *	the same number, as the guest's perf chose this one by the CPU's constraints
  * @select: the event select that @count's class and filter and the vCPU's masks are derived from
  * @freeze: the freeze mode that they are derived from
+ * @event: the hypervisor's event that it counts (KVM_VPMU_EVENT_..., a unit mask); negative: one of
+ *	the CPU's
  * @overflowed: the NMI handler saw it overflow since the last synchronization
  * @since: TSC when it was started
  * @enabled: ticks that it was started for, up to the last stop
@@ -88,6 +93,7 @@ struct vpmu_counter {
 	s8 last;
 	u8 index;
 	bool pinned;
+	s16 event;
 	u64 select;
 	u32 freeze;
 	bool overflowed;
@@ -122,7 +128,8 @@ enum vpmu_arming {
  *	counter falls behind the guest's
  * @msr_list_valid: Intel: KVM's VMCS has the counters that count in guest mode, as host perf
  *	reported them, and nothing has changed since
- * @watch: how many more VM exits fast.c looks at; the guest has accessed PMU registers lately
+ * @watch: VM exits are looked at: how many more of them by fast.c, as the guest has accessed PMU
+ *	registers lately, and VPMU_WATCH_EVENTS
  */
 struct vpmu_hot {
 	struct kvm_vcpu *vcpu;
@@ -136,6 +143,8 @@ struct vpmu_hot {
 
 /* Behind an access by the guest: a guest's perf makes several in a row. */
 #define VPMU_WATCHED_EXITS	4
+/* In vpmu_hot.watch: all VM exits, as each may be an event (vpmu_events) */
+#define VPMU_WATCH_EVENTS	BIT(31)
 
 /* The overflow status in masks of counters (vpmu_vcpu.open) */
 #define VPMU_OPEN_STATUS	BIT(VPMU_MAX_COUNTERS)
@@ -152,6 +161,58 @@ struct vpmu_leaf {
 	u32 edx;
 };
 
+/* Exit reasons that KVM has no statistic of; vpmu_events counts these while somebody wants them. */
+enum vpmu_cause { VPMU_CAUSE_MSR, VPMU_CAUSE_CPUID, VPMU_CAUSE_NMI, VPMU_CAUSE_PAUSE, VPMU_CAUSES };
+
+/**
+ * struct vpmu_events - the hypervisor's events of a vCPU, as far as KVM has no statistic of them
+ * @interrupting: mask of the counters whose overflow is to interrupt the guest.  Each VM entry
+ *	looks whether an overflow is near
+ * @exits: mask of those for which each VM exit is looked at, as they are in one of the next three
+ * @by_level: mask of those that count at one privilege level only
+ * @by_cause: mask of those that count one of @causes
+ * @timing: mask of those that count @kvm_ticks
+ * @twice: mask of those that count each event twice
+ * @windows: KVM's statistic irq_window_exits at the last VM entry where an overflow was near
+ * @source: where a counter's events are counted
+ * @near: when they are at least so many, the counter may overflow before the next VM exit is
+ *	looked at
+ * @level: the guest's privilege level at the last VM exit, or when no counter was in @by_level
+ * @causes: VM exits while @by_cause isn't 0
+ * @returns: how often KVM_RUN has returned
+ * @cpu: where the vCPU was loaded last for KVM_RUN; negative: not since a counter was started
+ * @moves: how often that was another CPU
+ * @node_moves: how often that was a CPU of another node
+ * @kvm_ticks: the host's TSC ticks in KVM, up to the last VM entry or vcpu_put, while @timing
+ *	isn't 0
+ * @kvm_since: the TSC at the last VM exit or vcpu_load
+ * @thread: start_time of the thread in KVM_RUN; other than its address, that is never used again
+ * @delay: that thread's run delay (ns), as far as it is in @steal
+ * @steal: ns
+ */
+struct vpmu_events {
+	unsigned long interrupting;
+	unsigned long exits;
+	unsigned long by_level;
+	unsigned long by_cause;
+	unsigned long timing;
+	unsigned long twice;
+	u64 windows;
+	const u64 *source[VPMU_MAX_COUNTERS];
+	u64 near[VPMU_MAX_COUNTERS];
+	int level;
+	u64 causes[VPMU_CAUSES];
+	u64 returns;
+	int cpu;
+	u64 moves;
+	u64 node_moves;
+	u64 kvm_ticks;
+	u64 kvm_since;
+	u64 thread;
+	u64 delay;
+	u64 steal;
+};
+
 /**
  * struct vpmu_vcpu - a vCPU with a PMU of this module
  * @hot: see there
@@ -164,6 +225,7 @@ struct vpmu_leaf {
  * @filter: what KVM_X86_SET_MSR_FILTER denies of the registers that may be open
  * @denied: mask of counters whose event KVM_SET_PMU_EVENT_FILTER denies
  * @freeze: the freeze mode that counters were started in
+ * @events: KVM_VPMU_EVENTS_... that they were
  * @counter: where its counters are
  * @loaded: between vcpu_load and vcpu_put
  * @run_seen: KVM_RUN has begun, and not ended; see vpmu_compat_running()
@@ -173,6 +235,9 @@ struct vpmu_leaf {
  * @placed: mask of the counters that are on physical ones
  * @borrowing: mask of those that count, but found no free physical one: they borrow one of host
  *	perf's for each stay in guest mode, and are in @placed meanwhile
+ * @software: mask of those that count the hypervisor's events.  They go on while the vCPU is
+ *	descheduled
+ * @event: what event.c keeps for these
  * @in_host: mask of those that count while KVM works for the vCPU, too; this and the next two are
  *	up to date for counters in @placed and @borrowing
  * @cpl_filtered: mask of those that emulated instructions count in, depending on the privilege
@@ -203,6 +268,7 @@ struct vpmu_vcpu {
 	struct compat_filter filter;
 	unsigned long denied;
 	u32 freeze;
+	u32 events;
 	struct vpmu_counter counter[VPMU_MAX_COUNTERS];
 	bool loaded;
 	bool run_seen;
@@ -210,6 +276,8 @@ struct vpmu_vcpu {
 	u64 put_tsc;
 	unsigned long placed;
 	unsigned long borrowing;
+	unsigned long software;
+	struct vpmu_events event;
 	unsigned long in_host;
 	unsigned long cpl_filtered;
 	unsigned long exact;
@@ -239,6 +307,17 @@ struct vpmu_vcpu {
 		u64 descheduled_tsc;
 	} stats;
 };
+
+/* How many more VM exits fast.c looks at */
+static inline u32 vpmu_watching(const struct vpmu_vcpu *vv)
+{
+	return vv->hot.watch & ~VPMU_WATCH_EVENTS;
+}
+
+static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 exits)
+{
+	vv->hot.watch = (vv->hot.watch & VPMU_WATCH_EVENTS) | exits;
+}
 
 /**
  * struct vpmu_cpu - a physical CPU

@@ -216,6 +216,53 @@ static int find_exit_info(void)
 	return 0;
 }
 
+static enum compat_exit amd_cause(u32 reason)
+{
+	switch (reason) {
+	case SVM_EXIT_MSR:
+		return COMPAT_EXIT_MSR;
+	case SVM_EXIT_CPUID:
+		return COMPAT_EXIT_CPUID;
+	case SVM_EXIT_NMI:
+		return COMPAT_EXIT_NMI;
+	case SVM_EXIT_PAUSE:
+		return COMPAT_EXIT_PAUSE;
+	default:
+		return COMPAT_EXIT_OTHER;
+	}
+}
+
+static enum compat_exit intel_cause(u32 reason, u32 intr_info)
+{
+	switch (reason) {
+	case EXIT_REASON_MSR_READ:
+	case EXIT_REASON_MSR_WRITE:
+#ifdef EXIT_REASON_MSR_READ_IMM
+	case EXIT_REASON_MSR_READ_IMM:
+	case EXIT_REASON_MSR_WRITE_IMM:
+#endif
+		return COMPAT_EXIT_MSR;
+	case EXIT_REASON_CPUID:
+		return COMPAT_EXIT_CPUID;
+	case EXIT_REASON_EXCEPTION_NMI:
+		return (intr_info & INTR_INFO_INTR_TYPE_MASK) == INTR_TYPE_NMI_INTR ?
+			COMPAT_EXIT_NMI : COMPAT_EXIT_OTHER;
+	case EXIT_REASON_PAUSE_INSTRUCTION:
+		return COMPAT_EXIT_PAUSE;
+	default:
+		return COMPAT_EXIT_OTHER;
+	}
+}
+
+enum compat_exit vpmu_compat_exit_cause(struct kvm_vcpu *vcpu)
+{
+	u32 reason, intr_info, error_code;
+	u64 info1, info2;
+
+	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	return vpmu_compat_on_intel() ? intel_cause(reason, intr_info) : amd_cause(reason);
+}
+
 bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu)
 {
 	u32 reason, intr_info, error_code;

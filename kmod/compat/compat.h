@@ -113,6 +113,13 @@ static inline bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 }
 #endif
 
+/* What ended the vCPU's last stay in guest mode, of what KVM has no statistic of */
+enum compat_exit {
+	COMPAT_EXIT_OTHER, COMPAT_EXIT_MSR, COMPAT_EXIT_CPUID, COMPAT_EXIT_NMI, COMPAT_EXIT_PAUSE,
+};
+
+enum compat_exit vpmu_compat_exit_cause(struct kvm_vcpu *vcpu);
+
 /* AMD: did an interrupt of the host's end the vCPU's last stay in guest mode? */
 bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu);
 

@@ -4,6 +4,7 @@
  * core extension and PerfMonV2.  Sources: AMD APM vol. 2, "Performance
  * Monitoring Counters"; MSR numbers from APM vol. 2, "MSR Cross-Reference".
  */
+#include "../../include/uapi/linux/kvm_vpmu.h"
 #include "guest.h"
 
 #define MSR_LEGACY_SELECT0	0xc0010000
@@ -134,6 +135,11 @@ static enum vpmu_class amd_class(const struct guest_pmu *pmu, unsigned int i)
 	}
 }
 
+static bool amd_hypervisor_event(u64 select)
+{
+	return (select & SELECT_EVENT) == KVM_VPMU_EVENT_AMD;
+}
+
 const struct guest_ops vpmu_guest_amd = {
 	.reset = amd_reset,
 	.decode = amd_decode,
@@ -141,4 +147,5 @@ const struct guest_ops vpmu_guest_amd = {
 	.select_bits = amd_select_bits,
 	.is_retirement = amd_is_retirement,
 	.class = amd_class,
+	.hypervisor_event = amd_hypervisor_event,
 };

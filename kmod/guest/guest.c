@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the register sets that a guest may see have in common. */
+#include "../../include/uapi/linux/kvm_vpmu.h"
 #include "guest.h"
 
 void vpmu_guest_reset(struct guest_pmu *pmu, const struct guest_config *config)
@@ -51,6 +52,18 @@ enum vpmu_class vpmu_guest_class(const struct guest_pmu *pmu, unsigned int i)
 	if ((select & GUEST_SELECT_INV) || (select & GUEST_SELECT_CMASK) > BIT_ULL(24))
 		return VPMU_OTHER;
 	return pmu->ops->class(pmu, i);
+}
+
+int vpmu_guest_event(const struct guest_pmu *pmu, unsigned int i)
+{
+	if (i >= pmu->general || !pmu->ops->hypervisor_event(pmu->select[i]))
+		return -1;
+	return (pmu->select[i] & GUEST_SELECT_UNIT_MASK) >> 8 & ~KVM_VPMU_EVENT_TWICE;
+}
+
+bool vpmu_guest_event_twice(const struct guest_pmu *pmu, unsigned int i)
+{
+	return pmu->select[i] >> 8 & KVM_VPMU_EVENT_TWICE;
 }
 
 bool vpmu_guest_speculative(const struct guest_pmu *pmu, unsigned int i)

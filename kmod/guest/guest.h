@@ -105,6 +105,8 @@ struct guest_pmu;
  * @is_retirement: does counter @i count events at retirement (instructions, branches ...) rather
  *	than the CPU's work (cycles, cache misses ...)?
  * @class: how emulation affects counter @i, whose select has no INV and no CMASK above 1
+ * @hypervisor_event: is @select one of the hypervisor's events (KVM_VPMU_EVENT_AMD and _INTEL of
+ *	uapi)?
  * @read_only_faults: a write to a read-only register is #GP, and not ignored
  */
 struct guest_ops {
@@ -115,6 +117,7 @@ struct guest_ops {
 	u64 (*select_bits)(u64 data);
 	bool (*is_retirement)(const struct guest_pmu *pmu, unsigned int i);
 	enum vpmu_class (*class)(const struct guest_pmu *pmu, unsigned int i);
+	bool (*hypervisor_event)(u64 select);
 	bool read_only_faults;
 };
 
@@ -178,6 +181,12 @@ u64 vpmu_guest_fixed_select(u64 control, unsigned int n);
 
 /* How emulation affects counter @i */
 enum vpmu_class vpmu_guest_class(const struct guest_pmu *pmu, unsigned int i);
+
+/* KVM_VPMU_EVENT_... if counter @i counts one of the hypervisor's events, else negative */
+int vpmu_guest_event(const struct guest_pmu *pmu, unsigned int i);
+
+/* Counter @i counts such an event.  Each one twice? */
+bool vpmu_guest_event_twice(const struct guest_pmu *pmu, unsigned int i);
 
 /* The privilege levels that it counts in (VPMU_IN_...) */
 unsigned int vpmu_guest_filter(const struct guest_pmu *pmu, unsigned int i);

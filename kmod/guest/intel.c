@@ -8,6 +8,7 @@
  * Without PEBS, LBRs, topdown metrics, AnyThread and freezing on PMI: CPUID and
  * IA32_PERF_CAPABILITIES enumerate none of them.
  */
+#include "../../include/uapi/linux/kvm_vpmu.h"
 #include "guest.h"
 
 #define MSR_COUNTER0		0x0c1
@@ -231,6 +232,11 @@ static enum vpmu_class intel_class(const struct guest_pmu *pmu, unsigned int i)
 	}
 }
 
+static bool intel_hypervisor_event(u64 select)
+{
+	return (select & 0xff) == KVM_VPMU_EVENT_INTEL;
+}
+
 const struct guest_ops vpmu_guest_intel = {
 	.reset = intel_reset,
 	.decode = intel_decode,
@@ -239,5 +245,6 @@ const struct guest_ops vpmu_guest_intel = {
 	.select_bits = intel_select_bits,
 	.is_retirement = intel_is_retirement,
 	.class = intel_class,
+	.hypervisor_event = intel_hypervisor_event,
 	.read_only_faults = true,
 };

@@ -11,6 +11,7 @@
 #include "../compat/host.h"
 #include "../attach.h"
 #include "../borrow.h"
+#include "../counter.h"
 #include "../cpuid.h"
 #include "../emul.h"
 #include "../fast.h"
@@ -222,13 +223,20 @@ fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 	fastpath_t result;
 
-	if (vv->hot.watch)
+	if (vpmu_watching(vv))
 		vpmu_open_enter(vv);
+	/* KVM is past its check of requests: this is for after the coming VM exit. */
+	if (vpmu_event_near(vv)) {
+		kvm_make_request(KVM_REQ_PMU, vcpu);
+		vv->event.windows = vcpu->stat.irq_window_exits;
+	}
+	if (unlikely(vv->event.timing))
+		vpmu_event_enter_guest(vv);
 	result = static_call(original_vcpu_run)(vcpu, flags);
 	vpmu_open_leave(vv);
-	if (unlikely(vv->borrowing || vv->measuring))
+	if (unlikely(vv->borrowing | vv->event.exits || vv->measuring))
 		vpmu_exit(vv);
-	return vv->hot.watch ? vpmu_fast_exit(vv, result) : result;
+	return vpmu_watching(vv) ? vpmu_fast_exit(vv, result) : result;
 }
 
 /*
@@ -268,7 +276,7 @@ static bool notrace guest_halts(void *vcpu, unsigned long second)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
-	if (vv && vv->hot.vcpu == vcpu && (vv->placed || vv->borrowing))
+	if (vv && vv->hot.vcpu == vcpu && vpmu_started(vv))
 		vpmu_pmi_before_halt(vv);
 	return false;
 }

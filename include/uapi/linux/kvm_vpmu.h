@@ -35,7 +35,7 @@
  * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
  * addition; nothing is removed.
  */
-#define KVM_VPMU_ABI		7
+#define KVM_VPMU_ABI		8
 
 /*
  * Additions of later versions:
@@ -48,6 +48,7 @@
  *  5: struct kvm_vpmu_vcpu.fast
  *  6: struct kvm_vpmu_vcpu.open
  *  7: struct kvm_vpmu_vcpu.in_kvm
+ *  8: KVM_VPMU_SET_EVENTS and the hypervisor's events
  */
 
 /* Freeze mode: when the guest's counters don't count */
@@ -60,6 +61,65 @@
 /* The guest's TSC */
 #define KVM_VPMU_TSC_WALL	0	/* the host's, as KVM set it up */
 #define KVM_VPMU_TSC_VCPU	1	/* the same minus the time that the vCPU was descheduled */
+
+/* Can the guest count the hypervisor's events (with 8)? */
+#define KVM_VPMU_EVENTS_OFF	0	/* the default */
+#define KVM_VPMU_EVENTS_ON	1
+
+/*
+ * The hypervisor's events (with 8): what KVM does for a vCPU, for that vCPU's own
+ * counters.  An event select has one of these with a unit mask below, and USR, OS, INT
+ * and EN as ever.  EDGE, INV and CMASK are ignored.  With a unit mask that isn't below,
+ * the counter counts nothing.  No CPU has other events there: libpfm4's and perf's
+ * tables assign none in AMD's 0E40H (bits 35:32 and 7:0), nor in Intel's EBH.
+ *
+ * The source is KVM's own statistics of the vCPU (struct kvm_vcpu_stat of
+ * arch/x86/include/asm/kvm_host.h).  Each counter begins at the value that the guest
+ * has written to it.
+ */
+#define KVM_VPMU_EVENT_AMD	0xe00000040ULL
+#define KVM_VPMU_EVENT_INTEL	0xebULL
+
+/*
+ * With this bit of the unit mask each event counts twice.  perf makes a sampling period of
+ * 1 one of 2 (x86_perf_event_set_period() of arch/x86/events/core.c).  So
+ * "perf record -c 1" samples each event with this bit, and every other one without.
+ */
+#define KVM_VPMU_EVENT_TWICE	0x80
+
+/* Unit masks.  VM exits: all, and by cause */
+#define KVM_VPMU_EVENT_EXITS		0x01	/* statistics: exits */
+#define KVM_VPMU_EVENT_EXITS_IO		0x02	/* port I/O: io_exits */
+#define KVM_VPMU_EVENT_EXITS_MMIO	0x03	/* MMIO to userspace: mmio_exits */
+#define KVM_VPMU_EVENT_EXITS_HALT	0x04	/* HLT: halt_exits */
+#define KVM_VPMU_EVENT_EXITS_IRQ	0x05	/* an interrupt of the host's: irq_exits */
+#define KVM_VPMU_EVENT_EXITS_IRQ_WINDOW	0x06	/* irq_window_exits */
+#define KVM_VPMU_EVENT_EXITS_NMI_WINDOW	0x07	/* nmi_window_exits */
+#define KVM_VPMU_EVENT_EXITS_SIGNAL	0x08	/* to userspace for a signal: signal_exits */
+#define KVM_VPMU_EVENT_HYPERCALLS	0x09	/* hypercalls */
+#define KVM_VPMU_EVENT_NESTED_ENTRIES	0x0a	/* entries of nested guests: nested_run */
+/* These four have no statistic: the exit reasons of the CPU, as kvm:kvm_exit has them */
+#define KVM_VPMU_EVENT_EXITS_MSR	0x0b	/* RDMSR, WRMSR */
+#define KVM_VPMU_EVENT_EXITS_CPUID	0x0c	/* CPUID */
+#define KVM_VPMU_EVENT_EXITS_NMI	0x0d	/* an NMI of the host's */
+#define KVM_VPMU_EVENT_EXITS_PAUSE	0x0e	/* PAUSE */
+#define KVM_VPMU_EVENT_EXITS_USER	0x0f	/* KVM_RUN has ended: kvm:kvm_userspace_exit */
+/* Faults of the second-level page tables, which the guest doesn't see */
+#define KVM_VPMU_EVENT_FAULTS		0x20	/* pf_taken */
+#define KVM_VPMU_EVENT_FAULTS_FIXED	0x21	/* a page was mapped: pf_fixed */
+#define KVM_VPMU_EVENT_FAULTS_FAST	0x22	/* without a lock, as write protection: pf_fast */
+#define KVM_VPMU_EVENT_FAULTS_SPURIOUS	0x23	/* pf_spurious */
+/* What KVM did */
+#define KVM_VPMU_EVENT_EMULATED		0x30	/* KVM's emulator ran: insn_emulation */
+#define KVM_VPMU_EVENT_IRQS		0x31	/* interrupts injected: irq_injections */
+#define KVM_VPMU_EVENT_NMIS		0x32	/* NMIs injected: nmi_injections */
+#define KVM_VPMU_EVENT_TLB_FLUSHES	0x33	/* tlb_flush */
+#define KVM_VPMU_EVENT_MOVES		0x34	/* to another CPU of the host */
+#define KVM_VPMU_EVENT_NODE_MOVES	0x35	/* to another NUMA node of the host */
+/* Time, in ticks of the guest's TSC */
+#define KVM_VPMU_EVENT_TICKS_KVM	0x40	/* from each VM exit to the next entry, in KVM_RUN */
+#define KVM_VPMU_EVENT_TICKS_STEAL	0x41	/* runnable, but not running: schedstat's run delay */
+#define KVM_VPMU_EVENT_TICKS_HALTED	0x42	/* halt_wait_ns and the two of halt_poll_..._ns */
 
 /* The most counters that a vCPU can have */
 #define KVM_VPMU_COUNTERS	16
@@ -99,6 +159,7 @@ struct kvm_vpmu_info {
  * @vcpus: how many vCPUs it has now
  * @freeze: KVM_VPMU_FREEZE_...
  * @tsc: KVM_VPMU_TSC_...
+ * @events: KVM_VPMU_EVENTS_... (with 8)
  * @reserved: 0
  */
 struct kvm_vpmu_vm {
@@ -107,7 +168,8 @@ struct kvm_vpmu_vm {
 	__u32 vcpus;
 	__u32 freeze;
 	__u32 tsc;
-	__u64 reserved;
+	__u32 events;
+	__u32 reserved;
 };
 
 /**
@@ -138,6 +200,7 @@ struct kvm_vpmu_vm_of_fd {
 /* Fields of struct kvm_vpmu_settings */
 #define KVM_VPMU_SET_FREEZE	(1u << 0)
 #define KVM_VPMU_SET_TSC	(1u << 1)
+#define KVM_VPMU_SET_EVENTS	(1u << 2)	/* (with 8) */
 
 /**
  * struct kvm_vpmu_settings - change a VM's settings
@@ -146,6 +209,7 @@ struct kvm_vpmu_vm_of_fd {
  * @fields: mask of KVM_VPMU_SET_...: which of the following are set
  * @freeze: KVM_VPMU_FREEZE_...
  * @tsc: KVM_VPMU_TSC_...
+ * @events: KVM_VPMU_EVENTS_... (with 8)
  * @reserved: 0
  *
  * A running guest has the settings before its next instruction.  Counters keep
@@ -157,7 +221,8 @@ struct kvm_vpmu_settings {
 	__u32 fields;
 	__u32 freeze;
 	__u32 tsc;
-	__u64 reserved;
+	__u32 events;
+	__u32 reserved;
 };
 
 /* struct kvm_vpmu_counter.flags */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Guest counters of the hypervisor's events (KVM_VPMU_EVENT_... of uapi).  Interrupts are off for
+ * all of this, and the vCPU is loaded on this CPU.
+ */
+#ifndef VPMU_EVENT_H
+#define VPMU_EVENT_H
+
+#include "vpmu.h"
+
+/*
+ * Start counter @c, which counts such an event (vpmu_counter.event).
+ * @level: the guest's privilege level
+ */
+void vpmu_event_start(struct vpmu_vcpu *vv, struct vpmu_counter *c, int level);
+
+/* The counter, which is up to date, counts no more. */
+void vpmu_event_stop(struct vpmu_vcpu *vv, const struct vpmu_counter *c);
+
+/*
+ * Bring the guest's value of @c up to date.
+ *
+ * Return: whether the counter overflowed.
+ */
+bool vpmu_event_sync(struct vpmu_vcpu *vv, struct vpmu_counter *c);
+
+/* With counters in vpmu_vcpu.software: the vCPU was loaded, or is about to be put. */
+void vpmu_event_load(struct vpmu_vcpu *vv);
+void vpmu_event_put(struct vpmu_vcpu *vv);
+
+/* @c is up to date, and the guest's value has changed: when is the overflow near? */
+void vpmu_event_note_value(struct vpmu_vcpu *vv, const struct vpmu_counter *c);
+
+/*
+ * Before counters in vpmu_events.interrupting are synchronized after a VM exit: should the guest
+ * get an interrupt first?  KVM opens an interrupt window, which is a VM exit, if there is an
+ * interrupt for the guest beside an NMI.  If that exit caused the next NMI, and so on, the
+ * interrupt would never be injected.  The next VM exit finds the overflow.
+ */
+static inline bool vpmu_event_irq_first(const struct vpmu_vcpu *vv)
+{
+	return vv->hot.vcpu->stat.irq_window_exits != vv->event.windows;
+}
+
+/* In front of a VM entry, with counters in vpmu_events.timing */
+void vpmu_event_enter_guest(struct vpmu_vcpu *vv);
+
+/* Behind a VM exit: first of all, with counters in vpmu_events.timing; the same, .by_cause */
+void vpmu_event_leave_guest(struct vpmu_vcpu *vv);
+void vpmu_event_count_cause(struct vpmu_vcpu *vv);
+
+/*
+ * In front of a VM entry: may a counter in vpmu_events.interrupting overflow until the next one?
+ * Each VM exit pays for that.
+ */
+static __always_inline bool vpmu_event_near(const struct vpmu_vcpu *vv)
+{
+	const struct vpmu_events *e = &vv->event;
+	unsigned long mask;
+
+	for (mask = e->interrupting; mask; mask &= mask - 1) {
+		unsigned int i = __ffs(mask);
+
+		if (*e->source[i] >= e->near[i])
+			return true;
+	}
+	return false;
+}
+
+#endif

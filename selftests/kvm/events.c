@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The hypervisor's events in the guest's counters: as many as KVM's own statistics of the vCPU
+ * or its tracepoints have, at the guest's privilege level, sampled at their instruction; off unless
+ * the VM's owner says otherwise.  TAP.
+ */
+#include <linux/kvm_vpmu.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+
+#include "tap.h"
+#include "guests.h"
+#include "stats.h"
+
+#define ROUNDS		50
+#define CPUIDS		7
+#define PAUSES		3
+
+/* A page that KVM has to map anew each round */
+#define FRESH		0xa000
+
+/*
+ * A store to that page, ESI CPUIDs, three PAUSEs, an RDMSR, a store and a load of MMIO (behind the
+ * VM's memory), an OUT
+ */
+extern const char exits_start[], exits_behind_out[], exits_end[];
+asm(".code16\n"
+    "exits_start:\n"
+    "	mov $0xb800, %ax\n"
+    "	mov %ax, %es\n"
+    "1:	mov %esi, %edi\n"
+    "	mov %al, 0xa000\n"
+    "2:	xor %eax, %eax\n"
+    "	cpuid\n"
+    "	dec %edi\n"
+    "	jnz 2b\n"
+    "	pause\n"
+    "	pause\n"
+    "	pause\n"
+    "	mov $0x1b, %ecx\n"
+    "	rdmsr\n"
+    "	mov %ax, %es:(0)\n"
+    "	mov %es:(0), %ax\n"
+    "	out %al, $0x10\n"
+    "exits_behind_out:\n"
+    "	jmp 1b\n"
+    "exits_end:\n"
+    ".code64\n");
+
+/* What the same event is in KVM's statistics, or as a tracepoint with the filter for a vendor */
+static const struct {
+	unsigned int mask;
+	const char *stat;
+	const char *tracepoint, *amd, *intel;
+} events[] = {
+	{ .mask = KVM_VPMU_EVENT_EXITS, .stat = "exits" },
+	{ .mask = KVM_VPMU_EVENT_EXITS_IO, .stat = "io_exits" },
+	{ .mask = KVM_VPMU_EVENT_EXITS_MMIO, .stat = "mmio_exits" },
+	{ .mask = KVM_VPMU_EVENT_EXITS_HALT, .stat = "halt_exits" },
+	{ .mask = KVM_VPMU_EVENT_EXITS_IRQ, .stat = "irq_exits" },
+	{ .mask = KVM_VPMU_EVENT_EXITS_IRQ_WINDOW, .stat = "irq_window_exits" },
+	{ .mask = KVM_VPMU_EVENT_EXITS_NMI_WINDOW, .stat = "nmi_window_exits" },
+	{ .mask = KVM_VPMU_EVENT_EXITS_SIGNAL, .stat = "signal_exits" },
+	{ .mask = KVM_VPMU_EVENT_HYPERCALLS, .stat = "hypercalls" },
+	{ .mask = KVM_VPMU_EVENT_NESTED_ENTRIES, .stat = "nested_run" },
+	{ .mask = KVM_VPMU_EVENT_FAULTS, .stat = "pf_taken" },
+	{ .mask = KVM_VPMU_EVENT_FAULTS_FIXED, .stat = "pf_fixed" },
+	{ .mask = KVM_VPMU_EVENT_FAULTS_FAST, .stat = "pf_fast" },
+	{ .mask = KVM_VPMU_EVENT_FAULTS_SPURIOUS, .stat = "pf_spurious" },
+	{ .mask = KVM_VPMU_EVENT_EMULATED, .stat = "insn_emulation" },
+	{ .mask = KVM_VPMU_EVENT_IRQS, .stat = "irq_injections" },
+	{ .mask = KVM_VPMU_EVENT_NMIS, .stat = "nmi_injections" },
+	{ .mask = KVM_VPMU_EVENT_TLB_FLUSHES, .stat = "tlb_flush" },
+	{
+		.mask = KVM_VPMU_EVENT_EXITS_MSR, .tracepoint = "kvm/kvm_exit",
+		.amd = "exit_reason == 0x7c", .intel = "exit_reason == 31 || exit_reason == 32",
+	},
+	{
+		.mask = KVM_VPMU_EVENT_EXITS_CPUID, .tracepoint = "kvm/kvm_exit",
+		.amd = "exit_reason == 0x72", .intel = "exit_reason == 10",
+	},
+	{
+		/* VMX: an exception, of type NMI */
+		.mask = KVM_VPMU_EVENT_EXITS_NMI, .tracepoint = "kvm/kvm_exit",
+		.amd = "exit_reason == 0x61", .intel = "exit_reason == 0 && intr_info & 0x200",
+	},
+	{
+		.mask = KVM_VPMU_EVENT_EXITS_PAUSE, .tracepoint = "kvm/kvm_exit",
+		.amd = "exit_reason == 0x77", .intel = "exit_reason == 40",
+	},
+	{ .mask = KVM_VPMU_EVENT_EXITS_USER, .tracepoint = "kvm/kvm_userspace_exit" },
+};
+
+#define NR_EVENTS	(sizeof(events) / sizeof(*events))
+
+/* Exits, I/O, MMIO, faults (all, fixed), emulated instructions, MSRs, CPUIDs, NMIs, returns at least */
+#define SEEN		10
+
+static int device;
+
+static uint64_t event(unsigned int mask)
+{
+	return (on_intel() ? KVM_VPMU_EVENT_INTEL : KVM_VPMU_EVENT_AMD) | mask << 8;
+}
+
+static int set_events(const struct vm *vm, unsigned int on)
+{
+	struct kvm_vpmu_settings s = {
+		.fd = vm->fd, .fields = KVM_VPMU_SET_EVENTS, .events = on,
+	};
+
+	return ioctl(device, KVM_VPMU_SET, &s);
+}
+
+static struct vm make_exits(struct pmu *pmu, unsigned int on)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+
+	*pmu = pmu_of(&vm);
+	if (set_events(&vm, on))
+		err(1, "KVM_VPMU_SET");
+	load_code(&vm, exits_start, exits_end, (struct kvm_regs){ .rsi = CPUIDS });
+	return vm;
+}
+
+/* Userspace does nothing for MMIO: what the guest loads is whatever KVM has there. */
+static void run_round(struct vm *vm)
+{
+	if (madvise(vm->memory + FRESH, 4096, MADV_DONTNEED))
+		err(1, "madvise");
+	do {
+		IOCTL(vm->vcpu, KVM_RUN, NULL);
+	} while (vm->run->exit_reason == KVM_EXIT_MMIO);
+	if (vm->run->exit_reason != KVM_EXIT_IO)
+		errx(1, "KVM_RUN: exit reason %u", vm->run->exit_reason);
+}
+
+/* A host's event that this thread's guests cause: its interrupts are NMIs, and so are some exits. */
+static int interrupt_guests(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS, .size = sizeof(attr),
+		.exclude_host = 1, .sample_period = 50,
+	};
+	int fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+
+	if (fd < 0)
+		printf("# no NMIs: perf_event_open: %s\n", strerror(errno));
+	return fd;
+}
+
+/* How often event @i has come so far, from elsewhere; @fd: of open_event() */
+static uint64_t happened(const struct vm *vm, unsigned int i, int fd)
+{
+	uint64_t n;
+
+	if (events[i].stat)
+		return kvm_stat(vm, events[i].stat);
+	if (read(fd, &n, sizeof(n)) != sizeof(n))
+		err(1, "reading a tracepoint's count");
+	return n;
+}
+
+static int open_event(unsigned int i)
+{
+	if (events[i].stat)
+		return -1;
+	return count_tracepoint(events[i].tracepoint, on_intel() ? events[i].intel : events[i].amd);
+}
+
+static const char *name_of(unsigned int i)
+{
+	return events[i].stat ? events[i].stat : events[i].tracepoint;
+}
+
+/* All events, as many at a time as there are counters, with @levels; they count if @counts. */
+static void check_counts(const char *what, unsigned int on, uint64_t levels, bool counts)
+{
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, on);
+	int nmis = interrupt_guests();
+	unsigned int wrong = 0, seen = 0;
+
+	for (unsigned int first = 0; first < NR_EVENTS; first += pmu.nr) {
+		uint64_t before[MOST_COUNTERS], n;
+		int fd[MOST_COUNTERS];
+
+		for (unsigned int i = 0; i < pmu.nr && first + i < NR_EVENTS; i++) {
+			put_counter(&vm, pmu, i, event(events[first + i].mask) | levels | EN, 1000 * i);
+			fd[i] = open_event(first + i);
+			before[i] = happened(&vm, first + i, fd[i]);
+		}
+		for (unsigned int round = 0; round < ROUNDS; round++)
+			run_round(&vm);
+		for (unsigned int i = 0; i < pmu.nr && first + i < NR_EVENTS; i++) {
+			n = happened(&vm, first + i, fd[i]) - before[i];
+			close(fd[i]);
+			printf("# %#x, %s: %llu\n", events[first + i].mask, name_of(first + i),
+			       (unsigned long long)n);
+			seen += !!n;
+			if (!counts)
+				n = 0;
+			if (counter(&vm, pmu, i) != 1000 * i + n) {
+				printf("# counted: %llu\n",
+				       (unsigned long long)counter(&vm, pmu, i) - 1000 * i);
+				wrong++;
+			}
+			put_counter(&vm, pmu, i, 0, 0);
+		}
+	}
+	check(!wrong, "%s: as KVM's statistics and tracepoints", what);
+	check(seen >= SEEN, "%s: %u kinds of events came", what, seen);
+	close(nmis);
+	free_vm(&vm);
+}
+
+/* A counter of all VM exits beside KVM's, in hardware's company */
+static void check_beside_hardware(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_ON);
+	uint64_t exits, instructions;
+
+	put_counter(&vm, pmu, 0, event(KVM_VPMU_EVENT_EXITS) | OS | USR | EN, 0);
+	put_counter(&vm, pmu, 1, INSTRUCTIONS | OS | USR | EN, 0);
+	run_round(&vm);
+	exits = counter(&vm, pmu, 0);
+	instructions = counter(&vm, pmu, 1);
+	check(exits >= CPUIDS + 5, "a round: %llu VM exits", (unsigned long long)exits);
+	/* The OUT is completed at the next KVM_RUN. */
+	check(instructions == 2 + 2 + 4 * CPUIDS + PAUSES + 2 + 2, "a round: %llu instructions",
+	      (unsigned long long)instructions);
+	free_vm(&vm);
+}
+
+/* Each OUT is sampled, behind the instruction; @mask: the unit mask for that, with a @period */
+static void check_samples(unsigned int mask, unsigned int period)
+{
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_ON);
+
+	handle_nmis(&vm, NEG(period));
+	put_counter(&vm, pmu, 0, event(mask) | OS | INT | EN, NEG(period));
+	for (unsigned int round = 0; round <= ROUNDS; round++)
+		run_round(&vm);
+	is(*word_at(&vm, SAMPLES), ROUNDS, "samples of OUTs");
+	is(*word_at(&vm, LAST_IP), CODE + (exits_behind_out - exits_start), "behind the OUT");
+	free_vm(&vm);
+}
+
+/* KVM_SET_PMU_EVENT_FILTER denies one of the events. */
+static void check_filter(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_ON);
+	struct kvm_pmu_event_filter *filter = calloc(1, sizeof(*filter) + sizeof(uint64_t));
+
+	if (!filter)
+		err(1, "calloc");
+	filter->action = KVM_PMU_EVENT_DENY;
+	filter->nevents = 1;
+	filter->events[0] = event(KVM_VPMU_EVENT_EXITS_IO);
+	IOCTL(vm.fd, KVM_SET_PMU_EVENT_FILTER, filter);
+	free(filter);
+	put_counter(&vm, pmu, 0, event(KVM_VPMU_EVENT_EXITS_IO) | OS | USR | EN, 5);
+	put_counter(&vm, pmu, 1, event(KVM_VPMU_EVENT_EXITS_USER) | OS | USR | EN, 5);
+	run_round(&vm);
+	is(counter(&vm, pmu, 0), 5, "an event that KVM's filter denies");
+	/* MMIO twice, and the OUT */
+	is(counter(&vm, pmu, 1), 5 + 3, "an event beside that");
+	free_vm(&vm);
+}
+
+int main(void)
+{
+	struct pmu pmu;
+	struct vm vm;
+
+	device = open("/dev/kvm-vpmu", O_RDWR);
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	vm = make_exits(&pmu, KVM_VPMU_EVENTS_OFF);
+	check(set_events(&vm, 2) && errno == EINVAL, "an unknown setting is refused");
+	free_vm(&vm);
+
+	check_counts("off", KVM_VPMU_EVENTS_OFF, OS | USR, false);
+	check_counts("all levels", KVM_VPMU_EVENTS_ON, OS | USR, true);
+	check_counts("kernel mode", KVM_VPMU_EVENTS_ON, OS, true);
+	check_counts("user mode", KVM_VPMU_EVENTS_ON, USR, false);
+	check_filter();
+	check_beside_hardware();
+	check_samples(KVM_VPMU_EVENT_EXITS_IO, 1);
+	check_samples(KVM_VPMU_EVENT_EXITS_IO | KVM_VPMU_EVENT_TWICE, 2);
+	return finish();
+}
