@@ -14,6 +14,7 @@ struct json_object *vm_json(const struct vm *vm)
 	json_object_object_add(o, "vcpus", json_object_new_int64(vm->info.vcpus));
 	json_object_object_add(o, "freeze", json_text(vm_freeze_name(vm->info.freeze)));
 	json_object_object_add(o, "tsc", json_text(vm_tsc_name(vm->info.tsc)));
+	json_object_object_add(o, "events", json_text(vm_events_name(vm->info.events)));
 	return o;
 }
 
@@ -26,7 +27,7 @@ static void print(const struct vm_list *list, FILE *out)
 {
 	static const struct column columns[] = {
 		{ "ID", RIGHT }, { "PID", RIGHT }, { "NAME", LEFT }, { "vCPUs", RIGHT },
-		{ "FREEZE", LEFT }, { "TSC", LEFT }, { }
+		{ "FREEZE", LEFT }, { "TSC", LEFT }, { "EVENTS", LEFT }, { }
 	};
 	struct table table;
 	size_t i;
@@ -41,6 +42,7 @@ static void print(const struct vm_list *list, FILE *out)
 		table_add(&table, "%u", vm->info.vcpus);
 		table_add(&table, "%s", or_unknown(vm_freeze_name(vm->info.freeze)));
 		table_add(&table, "%s", or_unknown(vm_tsc_name(vm->info.tsc)));
+		table_add(&table, "%s", or_unknown(vm_events_name(vm->info.events)));
 	}
 	table_print(&table, out, 0);
 	table_free(&table);

@@ -132,7 +132,7 @@ static int set_default(struct device *dev, const struct default_setting *setting
 	return r;
 }
 
-/* Both defaults, or none of them */
+/* All these defaults, or none of them */
 static enum status set_defaults(struct device *dev, const struct set_options *options,
 				FILE *messages)
 {
@@ -143,6 +143,8 @@ static enum status set_defaults(struct device *dev, const struct set_options *op
 		  NULL },
 		{ "freeze", settings->fields & KVM_VPMU_SET_FREEZE ?
 		  vm_freeze_name(settings->freeze) : NULL, NULL },
+		{ "events", settings->fields & KVM_VPMU_SET_EVENTS ?
+		  vm_events_name(settings->events) : NULL, NULL },
 	};
 	size_t i, done = 0;
 	int r = 0;
@@ -170,7 +172,7 @@ static enum status set_defaults(struct device *dev, const struct set_options *op
 static struct json_object *defaults_json(struct device *dev)
 {
 	struct json_object *o = json_object_new_object();
-	const char *const names[] = { "freeze", "tsc" };
+	const char *const names[] = { "freeze", "tsc", "events" };
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
@@ -245,6 +247,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--tsc: '%s' is not wall or vcpu", arg);
 		options->settings.fields |= KVM_VPMU_SET_TSC;
 		return 0;
+	case 'e':
+		if (!vm_events_parse(arg, &options->settings.events))
+			argp_error(state, "--events: '%s' is not on or off", arg);
+		options->settings.fields |= KVM_VPMU_SET_EVENTS;
+		return 0;
 	case 'a':
 		options->all = true;
 		return 0;
@@ -263,7 +270,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!options->vm && !options->all && !options->defaults)
 			argp_error(state, "missing VM");
 		if (!options->settings.fields)
-			argp_error(state, "nothing to set: use --freeze or --tsc");
+			argp_error(state, "nothing to set: use --freeze, --tsc or --events");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -287,6 +294,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 static const struct argp_option option_list[] = {
 	{ "freeze", 'f', "MODE", 0, "when counters are frozen: hybrid, guest or vcpu", 0 },
 	{ "tsc", 't', "MODE", 0, "what the guest's TSC is: wall or vcpu", 0 },
+	{ "events", 'e', "on|off", 0, "whether the guest can count the hypervisor's events", 0 },
 	{ "all", 'a', NULL, 0, "of all VMs that there are", 0 },
 	{ "default", 'd', NULL, 0, "of VMs to come, until the module is unloaded", 0 },
 	{ }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hypervisor.h"
 #include "util.h"
 
 /* More names than these for one unit mask are harder to read than a number. */
@@ -254,7 +255,9 @@ void event_name(const struct event_names *names, uint32_t registers, uint64_t se
 	struct text text = { buf, EVENT_NAME_SIZE };
 
 	buf[0] = 0;
-	if (is_intel(registers)) {
+	if (hypervisor_event_of(select, is_intel(registers))) {
+		add(&text, "%s", hypervisor_event_of(select, is_intel(registers))->name);
+	} else if (is_intel(registers)) {
 		if (!add_intel_event(&text, &names->intel, select))
 			add(&text, "r%llx", (unsigned long long)(select & 0xffff));
 	} else {

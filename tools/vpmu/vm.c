@@ -26,6 +26,11 @@ static const char *const tsc_names[] = {
 	[KVM_VPMU_TSC_VCPU] = "vcpu",
 };
 
+static const char *const events_names[] = {
+	[KVM_VPMU_EVENTS_OFF] = "off",
+	[KVM_VPMU_EVENTS_ON] = "on",
+};
+
 static const char *const registers_names[] = {
 	[KVM_VPMU_REGISTERS_NONE] = "none",
 	[KVM_VPMU_REGISTERS_AMD_LEGACY] = "amd-legacy",
@@ -66,6 +71,11 @@ const char *vm_tsc_name(__u32 tsc)
 	return name_of(tsc_names, ARRAY_SIZE(tsc_names), tsc);
 }
 
+const char *vm_events_name(__u32 events)
+{
+	return name_of(events_names, ARRAY_SIZE(events_names), events);
+}
+
 const char *vm_registers_name(__u32 registers)
 {
 	return name_of(registers_names, ARRAY_SIZE(registers_names), registers);
@@ -79,6 +89,11 @@ bool vm_freeze_parse(const char *name, __u32 *freeze)
 bool vm_tsc_parse(const char *name, __u32 *tsc)
 {
 	return index_of(tsc_names, ARRAY_SIZE(tsc_names), name, tsc);
+}
+
+bool vm_events_parse(const char *name, __u32 *events)
+{
+	return index_of(events_names, ARRAY_SIZE(events_names), name, events);
 }
 
 /*

@@ -76,10 +76,12 @@ enum status vm_lookup(struct device *dev, const char *proc, const char *arg, str
 /* The names of settings, as arguments and output have them; NULL if there is none. */
 const char *vm_freeze_name(__u32 freeze);
 const char *vm_tsc_name(__u32 tsc);
+const char *vm_events_name(__u32 events);
 const char *vm_registers_name(__u32 registers);
 
 /* The opposite; false if @name is none. */
 bool vm_freeze_parse(const char *name, __u32 *freeze);
 bool vm_tsc_parse(const char *name, __u32 *tsc);
+bool vm_events_parse(const char *name, __u32 *events);
 
 #endif

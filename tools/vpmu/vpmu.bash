@@ -11,6 +11,10 @@ _vpmu_vms() {
 		-e 's/^ *"name": "\([A-Za-z0-9][A-Za-z0-9._:@+-]*\)",$/\1/p'
 }
 
+_vpmu_events() {
+	"$1" events --json 2>/dev/null | sed -n 's/^ *"name": "\(.*\)",$/\1/p'
+}
+
 # The words up to the cursor, in $words. Names with ":" or "@" come in several, as COMP_WORDBREAKS has these.
 _vpmu_words() {
 	local word join=''
@@ -37,7 +41,8 @@ _vpmu() {
 		case $value$command,${words[i]} in
 		*,=) value='value of ' ;;
 		'value of '*) value='' ;;
-		set,--freeze | set,-f | set,--tsc | set,-t) value='value of ' ;;
+		set,--freeze | set,-f | set,--tsc | set,-t | set,--events | set,-e) value='value of ' ;;
+		events,--perf | events,-p | events,--vendor | events,-v) value='value of ' ;;
 		serve,--listen | serve,-l) value='value of ' ;;
 		stat,--interval | stat,-i | stat,--count | stat,-n) value='value of ' ;;
 		top,--delay | top,-d) value='value of ' ;;
@@ -57,21 +62,25 @@ _vpmu() {
 	case $command,$prev in
 	set,--freeze | set,-f) offer="hybrid guest vcpu" ;;
 	set,--tsc | set,-t) offer="wall vcpu" ;;
+	set,--events | set,-e) offer="on off" ;;
+	events,--perf | events,-p) offer=$(_vpmu_events "${COMP_WORDS[0]}") ;;
+	events,--vendor | events,-v) offer="amd intel" ;;
 	serve,--listen | serve,-l) return ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
 	check,--report | check,-r)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	,*) offer="check info list run serve set stat top help --json --help --version" ;;
+	,*) offer="check events info list run serve set stat top help --json --help --version" ;;
 	*)
 		case $command in
-		help) offer="check info list run serve set stat top" ;;
+		help) offer="check events info list run serve set stat top" ;;
 		check) offer="--report --json --help" ;;
+		events) offer="--perf --each --vendor --json --help" ;;
 		info | list) offer="--json --help" ;;
 		run) offer="--on --off --help" ;;
 		serve) offer="--listen --help" ;;
-		set) offer="--freeze --tsc --all --default --json --help" ;;
+		set) offer="--freeze --tsc --events --all --default --json --help" ;;
 		stat) offer="--interval --count --openmetrics --json --help" ;;
 		top) offer="--delay --json --help" ;;
 		*) return ;;

@@ -42,7 +42,7 @@ for help in "--help" "-?" "help" "help help"; do
 	has "$help: commands" "$out" "  stat "
 	has "$help: usage" "$out" "Usage: vpmu [OPTION...] COMMAND"
 done
-for c in check info list run serve set stat top; do
+for c in check events info list run serve set stat top; do
 	run 0 "$vpmu" help $c
 	has "help $c" "$out" "Usage: vpmu $c [OPTION...]"
 	run 0 "$vpmu" $c --help
@@ -50,7 +50,7 @@ for c in check info list run serve set stat top; do
 done
 
 # Usage
-for wrong in "" "nothing" "--nothing" "check x" "info x" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
+for wrong in "" "nothing" "--nothing" "check x" "events x" "events --each" "events --perf" "events --perf exits -j" "events --vendor x" "info x" "list x" "list --nothing" "stat 1 2" "stat -i 0" "stat -i x" "stat -n 0" \
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
 	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top 1 2" "top -d 0" "top -d 61" "help nothing" "help list stat" \
 	"serve x" "serve --listen" "serve -l x" "serve -l 65536" "serve -l -1" "serve -l :80" "serve -l 127.0.0.1" "serve -l ::1:80" "serve -l [::1]" "serve -l []:80" "serve -l localhost:80" "serve -l 1.2.3.4:" \
@@ -75,10 +75,13 @@ says "vpmu: unexpected argument 'stat'" help list stat
 says "vpmu list: unexpected argument 'x'" list x
 says "vpmu check: unexpected argument 'x'" check x
 says "vpmu stat: unexpected argument '2'" stat 1 2
+says "vpmu: no event 'x' (see vpmu events)" events --perf exits,x
+says "vpmu events: --vendor: 'via' is not amd or intel" events -v via
+says "vpmu events: --perf and --json exclude each other" events -p exits -j
 says "vpmu stat: --count: '0' is not a number greater than 0" stat -n 0
 says "vpmu set: missing VM" set --freeze guest
-says "vpmu set: nothing to set: use --freeze or --tsc" set '#1'
-says "vpmu set: nothing to set: use --freeze or --tsc" set --all --default
+says "vpmu set: nothing to set: use --freeze, --tsc or --events" set '#1'
+says "vpmu set: nothing to set: use --freeze, --tsc or --events" set --all --default
 says "vpmu set: unexpected argument '#1': --all and --default take no VM" set '#1' --all --tsc wall
 says "vpmu info: unexpected argument 'x'" info x
 says "vpmu set: unexpected argument '#2'" set '#1' '#2' --tsc wall
@@ -86,6 +89,20 @@ says "vpmu top: unexpected argument '2'" top 1 2
 says "vpmu run: missing --on or --off" run true
 says "vpmu run: missing COMMAND" run --on
 says "vpmu run: --on and --off can't be combined" run --on --off true
+
+# Of no device
+run 0 "$vpmu" events --vendor amd -p exits,steal
+is "events: AMD's" "$out" "cpu/event=0xe40,umask=0x01,name=exits/,cpu/event=0xe40,umask=0x41,name=steal/"
+run 0 "$vpmu" events --vendor intel -p exits-msr
+is "events: Intel's" "$out" "cpu/event=0xeb,umask=0x0b,name=exits-msr/"
+run 0 "$vpmu" events --vendor amd --each -p exits
+is "events: for each" "$out" "cpu/event=0xe40,umask=0x81,name=exits/"
+run 0 "$vpmu" events -v amd
+has "events: raw" "$out" "re00000140"
+run 0 "$vpmu" events -j
+is "events: all of the interface" "$(grep -c '"umask"' "$tmp/out")" \
+	"$(grep -c '^#define KVM_VPMU_EVENT_[A-Z_]*[[:space:]]*0x[0-9a-f][0-9a-f][[:space:]]' ../../../include/uapi/linux/kvm_vpmu.h)"
+is "events: none twice" "$(grep '"name"' "$tmp/out" | sort | uniq -d)" ""
 
 # The device
 VPMU_FAKE=absent run 1 "$vpmu" list
@@ -150,7 +167,7 @@ echo wall >"$tmp/module/parameters/tsc"
 echo 0.9 >"$tmp/module/version"
 export VPMU_FAKE_MODULE=$tmp/module
 run 0 "$vpmu" info
-has "info: the module" "$out" "0.9, ABI 7"
+has "info: the module" "$out" "0.9, ABI 8"
 has "info: a parameter" "$out" "  freeze            hybrid"
 run 0 "$vpmu" info --json
 has "info: VMs" "$out" '"vms": 4'

@@ -20,22 +20,25 @@ offers() {
 	is "vpmu $*" "${COMPREPLY[*]}" "$expected"
 }
 
-offers "check info list run serve set stat top help --json --help --version" ""
+offers "check events info list run serve set stat top help --json --help --version" ""
 offers "serve set stat" s
+offers "--perf --each --vendor --json --help" events ""
+offers "steal" events --perf st
+offers "amd intel" events --vendor ""
 offers "--listen --help" serve ""
 offers "" serve --listen ""
 offers "--listen --help" serve -l 80 ""
 offers "stat" --json st
 offers "--json --help" list -
 offers "--report --json --help" check ""
-offers "check info list run serve set stat top" help ""
+offers "check events info list run serve set stat top" help ""
 offers "--json --help" info ""
 offers "hybrid guest vcpu" set 1 --freeze ""
 offers "hybrid" set 1 --freeze h
 offers "hybrid guest vcpu" set --freeze =
 offers "guest" set --freeze = g
 offers "wall vcpu" set -t ""
-offers "--freeze --tsc --all --default --json --help" set -
+offers "--freeze --tsc --events --all --default --json --help" set -
 offers "--on --off --help" run -
 offers "--on --off --help" run ""
 offers "" run --on true --
@@ -52,10 +55,10 @@ offers '\#1 4194301 \#22 4194302' stat -i 1 ""
 VPMU_FAKE=absent offers "" stat ""
 
 # One VM is enough.
-offers "--freeze --tsc --all --default --json --help" set web ""
-offers "--freeze --tsc --all --default --json --help" set --tsc wall web ""
-offers "--freeze --tsc --all --default --json --help" set --all ""
-offers "--freeze --tsc --all --default --json --help" set --default ""
+offers "--freeze --tsc --events --all --default --json --help" set web ""
+offers "--freeze --tsc --events --all --default --json --help" set --tsc wall web ""
+offers "--freeze --tsc --events --all --default --json --help" set --all ""
+offers "--freeze --tsc --events --all --default --json --help" set --default ""
 offers "--interval --count --openmetrics --json --help" stat web ""
 offers "--interval --count --openmetrics --json --help" stat -i 1 web ""
 offers "--delay --json --help" top web ""

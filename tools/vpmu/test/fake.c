@@ -46,6 +46,8 @@ static int set(struct fake *fake, const struct kvm_vpmu_settings *settings)
 		vm->freeze = settings->freeze;
 	if (settings->fields & KVM_VPMU_SET_TSC)
 		vm->tsc = settings->tsc;
+	if (settings->fields & KVM_VPMU_SET_EVENTS)
+		vm->events = settings->events;
 	return 0;
 }
 

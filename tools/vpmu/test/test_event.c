@@ -254,6 +254,41 @@ static void without_libpfm(void **state)
 	assert_string_equal(name, "rff60:u");
 }
 
+/* No CPU of libpfm4's tables has an event where the hypervisor's are. */
+static void hypervisor(void **state)
+{
+	unsigned int amd = 0, intel = 0;
+	struct event_names names;
+	int i;
+
+	assert_int_equal(pfm_initialize(), PFM_SUCCESS);
+	for (i = 0; i < PFM_PMU_MAX; i++) {
+		pfm_pmu_info_t info = { .size = sizeof(info) };
+		bool is_amd;
+		size_t e;
+
+		if (pfm_get_pmu_info(i, &info) != PFM_SUCCESS || info.type != PFM_PMU_TYPE_CORE)
+			continue;
+		is_amd = !strncmp(info.name, "amd64_", 6);
+		/* libpfm4 for x86 has no others. */
+		amd += is_amd;
+		intel += !is_amd;
+		assert_true(event_names_init_pmu(&names, info.name));
+		for (e = 0; e < names.host.count; e++) {
+			uint32_t code = names.host.entry[e].code;
+
+			assert_true(is_amd ? code != EVENT_CODE(KVM_VPMU_EVENT_AMD) :
+				    (code & 0xff) != KVM_VPMU_EVENT_INTEL);
+		}
+		event_names_free(&names);
+	}
+	assert_true(amd > 5 && intel > 20);
+
+	event_names_init(&names);
+	is(&names, KVM_VPMU_EVENT_AMD | KVM_VPMU_EVENT_EXITS_CPUID << 8 | UK, "exits-cpuid:u:k");
+	event_names_free(&names);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +302,7 @@ int main(void)
 		cmocka_unit_test(modifiers),
 		cmocka_unit_test(other_families),
 		cmocka_unit_test(names_are_what_libpfm_takes),
+		cmocka_unit_test(hypervisor),
 	};
 
 	/* encode for CPUs that this one isn't */

@@ -196,18 +196,19 @@ static void list_text(void **state)
 
 	fake_init(&fake, &dev, 0);
 	got = list(&dev, &text_context, STATUS_OK);
-	assert_string_equal(got, "ID  PID  NAME  vCPUs  FREEZE  TSC\n");
+	assert_string_equal(got, "ID  PID  NAME  vCPUs  FREEZE  TSC  EVENTS\n");
 	free(got);
 
 	fake_init(&fake, &dev, 2);
 	fake.vm[1].freeze = KVM_VPMU_FREEZE_GUEST;
 	fake.vm[1].tsc = KVM_VPMU_TSC_VCPU;
+	fake.vm[1].events = KVM_VPMU_EVENTS_ON;
 	fake.vm[1].pid = 1234567;
 	got = list(&dev, &text_context, STATUS_OK);
 	assert_string_equal(got,
-			    "ID      PID  NAME  vCPUs  FREEZE  TSC\n"
-			    "#1     1000  ?         2  hybrid  wall\n"
-			    "#2  1234567  ?         2  guest   vcpu\n");
+			    "ID      PID  NAME  vCPUs  FREEZE  TSC   EVENTS\n"
+			    "#1     1000  ?         2  hybrid  wall  off\n"
+			    "#2  1234567  ?         2  guest   vcpu  on\n");
 	free(got);
 }
 
@@ -231,7 +232,7 @@ static void list_json(void **state)
 	o = parse(got);
 	assert_int_equal(json_object_array_length(o), 2);
 	json_is(o, "0", "{\"id\":18446744073709551615,\"pid\":1000,\"name\":\"?\",\"vcpus\":2,"
-		"\"freeze\":\"hybrid\",\"tsc\":\"wall\"}");
+		"\"freeze\":\"hybrid\",\"tsc\":\"wall\",\"events\":\"off\"}");
 	json_is(o, "1.freeze", "null");
 	json_object_put(o);
 	free(got);
@@ -494,7 +495,7 @@ static void set(void **state)
 	fflush(f);
 	o = parse(got);
 	json_is(o, "", "{\"id\":2,\"pid\":1001,\"name\":\"?\",\"vcpus\":2,\"freeze\":\"vcpu\","
-		"\"tsc\":\"wall\"}");
+		"\"tsc\":\"wall\",\"events\":\"off\"}");
 	json_object_put(o);
 
 	fake.ended[1] = true;
@@ -587,8 +588,8 @@ static void info_text(void **state)
 	assert_string_equal(got,
 			    "PMU                 fake\n"
 			    "physical counters   6\n"
-			    "module              1.2, ABI 7\n"
-			    "tool                " VERSION ", ABI 7\n"
+			    "module              1.2, ABI 8\n"
+			    "tool                " VERSION ", ABI 8\n"
 			    "VMs                 3\n"
 			    "vCPUs               6\n"
 			    "RDMSR               1,234,567\n"
@@ -606,7 +607,7 @@ static void info_text(void **state)
 	/* not privileged, and a module without parameters */
 	fake.error = -EPERM;
 	got = info_of(&dev, &text_context, STATUS_OK);
-	assert_non_null(strstr(got, "module              -, ABI 7\n"));
+	assert_non_null(strstr(got, "module              -, ABI 8\n"));
 	assert_non_null(strstr(got, "VMs                 -\n"));
 	assert_non_null(strstr(got, "RDMSR               -\n"));
 	assert_null(strstr(got, "parameters"));
@@ -627,8 +628,8 @@ static void info_json(void **state)
 	dev.info.rdmsr = UINT64_MAX;
 	got = info_of(&dev, &json_context, STATUS_OK);
 	o = parse(got);
-	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":7,"
-		"\"tool_version\":\"" VERSION "\",\"tool_abi\":7,\"vms\":3,\"vcpus\":6,"
+	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":8,"
+		"\"tool_version\":\"" VERSION "\",\"tool_abi\":8,\"vms\":3,\"vcpus\":6,"
 		"\"rdmsr\":18446744073709551615,\"wrmsr\":0,\"rdpmc\":0,"
 		"\"parameters\":{\"Tsc\":\"a?[2J\",\"attach\":\"auto\",\"empty\":null,"
 		"\"zeal\":\"N\"}}");
@@ -717,7 +718,8 @@ static void set_all_vms(void **state)
 static void set_defaults(void **state)
 {
 	static const char *const files[] = {
-		"parameters/freeze", "hybrid\n", "parameters/tsc", "wall\n", NULL
+		"parameters/freeze", "hybrid\n", "parameters/tsc", "wall\n",
+		"parameters/events", "off\n", NULL
 	};
 	static const char *const no_tsc[] = { "parameters/freeze", "hybrid\n", NULL };
 	struct set_options options = { .ctx = &json_context, .defaults = true };
@@ -735,7 +737,7 @@ static void set_defaults(void **state)
 	/* VMs that are there stay as they are */
 	assert_int_equal(fake.set.id, 0);
 	o = parse(got);
-	json_is(o, "", "{\"default\":{\"freeze\":\"guest\",\"tsc\":\"vcpu\"}}");
+	json_is(o, "", "{\"default\":{\"freeze\":\"guest\",\"tsc\":\"vcpu\",\"events\":\"off\"}}");
 	json_object_put(o);
 	free(got);
 	free(said);

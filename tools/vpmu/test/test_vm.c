@@ -385,6 +385,9 @@ static void settings_by_name(void **state)
 	assert_false(vm_freeze_parse("", &value));
 	assert_false(vm_freeze_parse("wall", &value));
 	assert_false(vm_tsc_parse("Wall", &value));
+	assert_true(vm_events_parse("on", &value) && value == KVM_VPMU_EVENTS_ON);
+	assert_true(vm_events_parse("off", &value) && value == KVM_VPMU_EVENTS_OFF);
+	assert_false(vm_events_parse("1", &value));
 	assert_string_equal(vm_freeze_name(KVM_VPMU_FREEZE_VCPU), "vcpu");
 	assert_string_equal(vm_tsc_name(KVM_VPMU_TSC_VCPU), "vcpu");
 	assert_string_equal(vm_registers_name(KVM_VPMU_REGISTERS_AMD_V2), "amd-v2");
@@ -393,6 +396,8 @@ static void settings_by_name(void **state)
 	assert_null(vm_registers_name(KVM_VPMU_REGISTERS_INTEL));
 	assert_null(vm_freeze_name(3));
 	assert_null(vm_tsc_name(2));
+	assert_string_equal(vm_events_name(KVM_VPMU_EVENTS_ON), "on");
+	assert_null(vm_events_name(2));
 	assert_null(vm_registers_name(4));
 }
 
