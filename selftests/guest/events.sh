@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# In a guest whose VM has its events on: an unmodified perf counts and samples the hypervisor's events. Needs
+# PROGRAMS, and vpmu beside them.
+
+. "$(dirname "$0")/../tap.sh"
+
+exits=$PROGRAMS/exits
+dir=$(mktemp -d)
+cd "$dir" || exit
+
+# of [-e] NAME:MODIFIER...: events for perf's -e
+of() {
+	each=''
+	[ "$1" != -e ] || {
+		each=--each
+		shift
+	}
+	for event; do
+		e=$("$PROGRAMS/../vpmu/vpmu" events $each --perf "${event%:*}")
+		echo "$e${event##*:}"
+	done | paste -sd,
+}
+
+# counts COUNT: of user mode, in the order of the events
+counts() {
+	perf stat -x, -o stat -e "$(of exits-cpuid:u exits-user:u hypercalls:u exits:u)" -e instructions:u \
+		-- "$exits" "$1"
+	awk -F, '$1 ~ /^[0-9]/ { printf "%s ", $1 }' stat
+}
+
+# RDPMC, and as many samples as there are
+echo 2 >/sys/devices/cpu/rdpmc
+sysctl -q kernel.perf_cpu_time_max_percent=25 kernel.perf_event_max_sample_rate=1000000
+sysctl -q kernel.perf_cpu_time_max_percent=0
+
+names=$(perf stat -x, -e "$(of exits:u steal:k)" -- true 2>&1 | awk -F, '{ printf "%s ", $3 }')
+is "names" "$names" "exits steal "
+
+# shellcheck disable=SC2046 # numbers
+set -- $(counts 0) $(counts 1000)
+is "numbers" $# 10
+is "1000 CPUIDs" $(($6 - $1)) 1000
+is "1000 hypercalls" $(($8 - $3)) 1000
+within "VM exits" $(($9 - $4)) 3001 3500
+shift 9
+note "instructions:u: $1"
+
+# What has started on a physical counter was multiplexed, the hypervisor's events as well.
+perf stat -x, -o stat -e "$(of exits-cpuid:u exits-io:u hypercalls:u exits:u exits:k irqs:u exits-cpuid:k)" \
+	-e instructions:u,branches:u -- "$exits" 50000
+is "multiplexed: events without a count" "$(grep -c '<not' stat)" 0
+
+# where SYMBOL: its address, as perf has it
+where() {
+	nm "$exits" | awk -v s="$1" '$3 == s { sub(/^0*/, "", $1); print $1 }'
+}
+
+# samples FILE EVENT SYMBOL: of that event there
+samples() {
+	perf script -i "$1" -F event,ip 2>/dev/null | grep -c "$2.*[^0-9a-f]$(where "$3")\$"
+}
+
+hypercall=behind_vmmcall
+! grep -q GenuineIntel /proc/cpuinfo || hypercall=behind_vmcall
+perf record -q -e "$(of -e exits-cpuid:u hypercalls:u)" -c 1 -o causes.data -- "$exits" 1000 2>log
+is "exits-cpuid: samples behind CPUID" "$(samples causes.data exits-cpuid: behind_cpuid)" 1000
+is "hypercalls: samples behind the hypercall" "$(samples causes.data hypercalls: $hypercall)" 1000
+is "hypercalls: no other samples" "$(perf script -i causes.data -F event | grep -c hypercalls)" 1000
+
+# Interrupts exit there now and then, too.
+perf record -q -e "$(of -e exits:u)" -c 1 -o exits.data -- "$exits" 1000 2>log
+for symbol in behind_cpuid behind_rdpmc $hypercall; do
+	within "exits: samples $symbol" "$(samples exits.data exits: "$symbol")" 1000 1050
+done
+for data in causes exits; do
+	is "$data: samples lost or throttled" "$(perf report -i $data.data --stats 2>/dev/null | grep -cE 'LOST|THROTTLE')" 0
+done
+
+cd / && rm -r "$dir"
+finish
