@@ -62,17 +62,19 @@ description() {
 run "make install-dkms" 0 make_dkms
 is "DKMS built it" "$(dkms status)" "$(built "$kver")"
 is "the module's version" "$(modinfo -F version -k "$kver" kvm_vpmu)" "$version"
+is "the guests' module" "$(modinfo -F license -k "$kver" kvm_vpmu_guest)" GPL
 
-# A module of one file stands for newer sources: DKMS takes its time for all of them.
+# Modules of one file stand for newer sources: DKMS takes its time for all of them.
 rm -r $src/kmod
 mkdir $src/kmod
-echo 'obj-m := kvm_vpmu.o' >$src/kmod/Kbuild
+echo 'obj-m := kvm_vpmu.o kvm_vpmu_guest.o' >$src/kmod/Kbuild
 newer() {
 	cat >$src/kmod/kvm_vpmu.c <<-END
 		#include <linux/module.h>
 		MODULE_LICENSE("GPL");
 		MODULE_DESCRIPTION("$1");
 	END
+	cp $src/kmod/kvm_vpmu.c $src/kmod/kvm_vpmu_guest.c
 }
 newer second
 run "make install-dkms of the same version" 0 make_dkms

@@ -42,6 +42,7 @@ same() {
 
 run install
 same "files of make install" "644 lib/modules/$kver/updates/kvm_vpmu.ko
+644 lib/modules/$kver/updates/kvm_vpmu_guest.ko
 755 usr/local/bin/vpmu
 644 usr/local/include/linux/kvm_vpmu.h
 644 usr/local/lib/modprobe.d/kvm-vpmu.conf

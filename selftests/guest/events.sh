@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # In a guest whose VM has its events on: an unmodified perf counts and samples the hypervisor's events. Needs
-# PROGRAMS, and vpmu beside them.
+# PROGRAMS, with vpmu beside them, and BUILD.
 
 . "$(dirname "$0")/../tap.sh"
 
@@ -77,6 +77,29 @@ done
 for data in causes exits; do
 	is "$data: samples lost or throttled" "$(perf report -i $data.data --stats 2>/dev/null | grep -cE 'LOST|THROTTLE')" 0
 done
+
+# ---- names in sysfs
+insmod "$BUILD/module/$(uname -r)/kvm_vpmu_guest.ko"
+is "the module of names: status" $? 0
+events=/sys/bus/event_source/devices/kvm_vpmu/events
+is "names: those of vpmu events" "$(cd $events && printf '%s\n' * | sort | paste -sd' ')" \
+	"$("$PROGRAMS/../vpmu/vpmu" events --json | sed -n 's/^ *"name": "\(.*\)",$/\1/p' | sort | paste -sd' ')"
+is "names: unit masks" "$(grep -h . $events/* | sed 's/event=//' | sort | uniq -d)" ""
+# named COUNT
+named() {
+	perf stat -x, -o stat -e kvm_vpmu/exits-cpuid/u -e kvm_vpmu/hypercalls/u -- "$exits" "$1"
+	awk -F, '$1 ~ /^[0-9]/ { printf "%s ", $1 }' stat
+}
+# shellcheck disable=SC2046 # numbers
+set -- $(named 0) $(named 1000)
+is "kvm_vpmu/exits-cpuid/" $(($3 - $1)) 1000
+is "kvm_vpmu/hypercalls/" $(($4 - $2)) 1000
+perf record -q -e kvm_vpmu/hypercalls,each/u -c 1 -o names.data -- "$exits" 1000 2>log
+is "kvm_vpmu/hypercalls,each/: samples" "$(perf script -i names.data -F ip | grep -c "$(where $hypercall)\$")" 1000
+perf stat -e kvm_vpmu/event=0x1,each=2/ -- true 2>log
+is "a value that doesn't fit" $((! $?)) 0
+rmmod kvm_vpmu_guest
+is "it goes" $? 0
 
 cd / && rm -r "$dir"
 finish

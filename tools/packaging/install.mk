@@ -27,7 +27,8 @@ VERSION := $(shell $(PACKAGING)/version)
 KVER ?= $(or $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 		$(KDIR)/include/generated/utsrelease.h 2>/dev/null),\
 	$(error $(KDIR) has no kernel headers; name a kernel's by KDIR=..., or a kernel by KVER=...))
-MODULE = $(DESTDIR)/lib/modules/$(KVER)/updates/kvm_vpmu.ko
+MODULE_DIR = $(DESTDIR)/lib/modules/$(KVER)/updates
+MODULES = $(MODULE_DIR)/kvm_vpmu.ko $(MODULE_DIR)/kvm_vpmu_guest.ko
 DKMS_SOURCE = $(DESTDIR)/usr/src/kvm-vpmu-$(VERSION)
 TOOL = $(MAKE) -C tools/vpmu O=$(CURDIR)/build/tool VERSION=$(VERSION)
 
@@ -35,8 +36,8 @@ install: install-module install-conf install-tools
 
 # Symbols of the module's for a debugger would be ten times its size.
 install-module: all
-	$(INSTALL) -D -m 644 kmod/kvm_vpmu.ko $(MODULE)
-	strip -g $(MODULE)
+	$(INSTALL) -D -m 644 -t $(MODULE_DIR) kmod/kvm_vpmu.ko kmod/kvm_vpmu_guest.ko
+	strip -g $(MODULES)
 	$(if $(DESTDIR),,depmod $(KVER))
 
 install-dkms: install-conf
@@ -71,8 +72,8 @@ install-docs:
 uninstall: uninstall-module uninstall-dkms uninstall-conf uninstall-tools uninstall-docs
 
 uninstall-module:
-	rm -f $(MODULE)
-	rmdir $(dir $(MODULE)) 2>/dev/null || true
+	rm -f $(MODULES)
+	rmdir $(MODULE_DIR) 2>/dev/null || true
 	$(if $(DESTDIR),,[ ! -d /lib/modules/$(KVER) ] || depmod $(KVER))
 
 uninstall-dkms:

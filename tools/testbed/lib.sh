@@ -569,7 +569,7 @@ step_module() {
 			cp -r /build "/tmp/$1"
 			make -s -C "/usr/src/linux-headers-$1" M="/tmp/$1/kmod" modules
 			mkdir "/out/$1"
-			cp "/tmp/$1/kmod/kvm_vpmu.ko" "/out/$1/"
+			cp "/tmp/$1/kmod/kvm_vpmu.ko" "/tmp/$1/kmod/kvm_vpmu_guest.ko" "/out/$1/"
 		}
 		for_each_kernel build
 	'
