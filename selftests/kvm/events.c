@@ -93,7 +93,7 @@ static const struct {
 
 #define NR_EVENTS	(sizeof(events) / sizeof(*events))
 
-/* Exits, I/O, MMIO, faults (all, fixed), emulated instructions, MSRs, CPUIDs, NMIs, returns at least */
+/* Exits, I/O, MMIO, faults (all, fixed), emulated, MSRs, CPUIDs, NMIs, returns at least */
 #define SEEN		10
 
 static int device;
@@ -135,7 +135,7 @@ static void run_round(struct vm *vm)
 		errx(1, "KVM_RUN: exit reason %u", vm->run->exit_reason);
 }
 
-/* A host's event that this thread's guests cause: its interrupts are NMIs, and so are some exits. */
+/* A host's event that this thread's guests cause.  Its interrupts are NMIs, and VM exits. */
 static int interrupt_guests(void)
 {
 	struct perf_event_attr attr = {

@@ -31,8 +31,8 @@ asm(".code16\n"
     ".code64\n");
 
 /*
- * ESI HLTs, which the APIC's timer ends, a pulse each.  How long all of them took by the guest's TSC
- * is in EBP: from in front of each to behind it.
+ * ESI HLTs, which the APIC's timer ends, a pulse each.  How long all of them took by the guest's
+ * TSC is in EBP: from in front of each to behind it.
  */
 #define PULSE_NS	20000000
 #define VECTOR		0x40
