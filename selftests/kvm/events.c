@@ -23,7 +23,7 @@
  * A store to that page, ESI CPUIDs, three PAUSEs, an RDMSR, a store and a load of MMIO (behind the
  * VM's memory), an OUT
  */
-extern const char exits_start[], exits_behind_out[], exits_end[];
+extern const char exits_start[], exits_behind_cpuid[], exits_behind_out[], exits_end[];
 asm(".code16\n"
     "exits_start:\n"
     "	mov $0xb800, %ax\n"
@@ -32,6 +32,7 @@ asm(".code16\n"
     "	mov %al, 0xa000\n"
     "2:	xor %eax, %eax\n"
     "	cpuid\n"
+    "exits_behind_cpuid:\n"
     "	dec %edi\n"
     "	jnz 2b\n"
     "	pause\n"
@@ -233,8 +234,9 @@ static void check_beside_hardware(void)
 	free_vm(&vm);
 }
 
-/* Each OUT is sampled, behind the instruction; @mask: the unit mask for that, with a @period */
-static void check_samples(unsigned int mask, unsigned int period)
+/* Each event of @mask is sampled with @period: @samples of them, the last one @behind its instruction */
+static void check_samples(unsigned int mask, unsigned int period, unsigned int samples,
+			  const char *behind)
 {
 	struct pmu pmu;
 	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_ON);
@@ -243,8 +245,8 @@ static void check_samples(unsigned int mask, unsigned int period)
 	put_counter(&vm, pmu, 0, event(mask) | OS | INT | EN, NEG(period));
 	for (unsigned int round = 0; round <= ROUNDS; round++)
 		run_round(&vm);
-	is(*word_at(&vm, SAMPLES), ROUNDS, "samples of OUTs");
-	is(*word_at(&vm, LAST_IP), CODE + (exits_behind_out - exits_start), "behind the OUT");
+	is(*word_at(&vm, SAMPLES), samples, "event %#x: samples", mask);
+	is(*word_at(&vm, LAST_IP), CODE + (behind - exits_start), "event %#x: behind it", mask);
 	free_vm(&vm);
 }
 
@@ -289,7 +291,12 @@ int main(void)
 	check_counts("user mode", KVM_VPMU_EVENTS_ON, USR, false);
 	check_filter();
 	check_beside_hardware();
-	check_samples(KVM_VPMU_EVENT_EXITS_IO, 1);
-	check_samples(KVM_VPMU_EVENT_EXITS_IO | KVM_VPMU_EVENT_TWICE, 2);
+	/* The last OUT isn't completed. */
+	check_samples(KVM_VPMU_EVENT_EXITS_IO, 1, ROUNDS, exits_behind_out);
+	check_samples(KVM_VPMU_EVENT_EXITS_IO | KVM_VPMU_EVENT_TWICE, 2, ROUNDS, exits_behind_out);
+	/* Userspace sees nothing of these. */
+	check_samples(KVM_VPMU_EVENT_EXITS_CPUID, 1, (ROUNDS + 1) * CPUIDS, exits_behind_cpuid);
+	check_samples(KVM_VPMU_EVENT_EXITS_CPUID | KVM_VPMU_EVENT_TWICE, 2, (ROUNDS + 1) * CPUIDS,
+		      exits_behind_cpuid);
 	return finish();
 }
