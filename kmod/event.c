@@ -76,13 +76,13 @@ static const u64 *source(const struct vpmu_vcpu *vv, int event)
 	case KVM_VPMU_EVENT_EXITS_SIGNAL:
 		return &stat->signal_exits;
 	case KVM_VPMU_EVENT_EXITS_MSR:
-		return &e->causes[VPMU_CAUSE_MSR];
+		return &e->causes[COMPAT_EXIT_MSR];
 	case KVM_VPMU_EVENT_EXITS_CPUID:
-		return &e->causes[VPMU_CAUSE_CPUID];
+		return &e->causes[COMPAT_EXIT_CPUID];
 	case KVM_VPMU_EVENT_EXITS_NMI:
-		return &e->causes[VPMU_CAUSE_NMI];
+		return &e->causes[COMPAT_EXIT_NMI];
 	case KVM_VPMU_EVENT_EXITS_PAUSE:
-		return &e->causes[VPMU_CAUSE_PAUSE];
+		return &e->causes[COMPAT_EXIT_PAUSE];
 	case KVM_VPMU_EVENT_EXITS_USER:
 		return &e->returns;
 	case KVM_VPMU_EVENT_HYPERCALLS:
@@ -282,22 +282,5 @@ void vpmu_event_leave_guest(struct vpmu_vcpu *vv)
 
 void vpmu_event_count_cause(struct vpmu_vcpu *vv)
 {
-	u64 *causes = vv->event.causes;
-
-	switch (vpmu_compat_exit_cause(vv->hot.vcpu)) {
-	case COMPAT_EXIT_MSR:
-		causes[VPMU_CAUSE_MSR]++;
-		break;
-	case COMPAT_EXIT_CPUID:
-		causes[VPMU_CAUSE_CPUID]++;
-		break;
-	case COMPAT_EXIT_NMI:
-		causes[VPMU_CAUSE_NMI]++;
-		break;
-	case COMPAT_EXIT_PAUSE:
-		causes[VPMU_CAUSE_PAUSE]++;
-		break;
-	case COMPAT_EXIT_OTHER:
-		break;
-	}
+	vv->event.causes[vpmu_compat_exit_cause(vv->hot.vcpu)]++;
 }

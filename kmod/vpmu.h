@@ -161,9 +161,6 @@ struct vpmu_leaf {
 	u32 edx;
 };
 
-/* Exit reasons that KVM has no statistic of; vpmu_events counts these while somebody wants them. */
-enum vpmu_cause { VPMU_CAUSE_MSR, VPMU_CAUSE_CPUID, VPMU_CAUSE_NMI, VPMU_CAUSE_PAUSE, VPMU_CAUSES };
-
 /**
  * struct vpmu_events - the hypervisor's events of a vCPU, as far as KVM has no statistic of them
  * @interrupting: mask of the counters whose overflow is to interrupt the guest.  Each VM entry
@@ -178,7 +175,7 @@ enum vpmu_cause { VPMU_CAUSE_MSR, VPMU_CAUSE_CPUID, VPMU_CAUSE_NMI, VPMU_CAUSE_P
  * @near: when they are at least so many, the counter may overflow before the next VM exit is
  *	looked at
  * @level: the guest's privilege level at the last VM exit, or when no counter was in @by_level
- * @causes: VM exits while @by_cause isn't 0
+ * @causes: VM exits by what ended the stay in guest mode, while @by_cause isn't 0
  * @returns: how often KVM_RUN has returned
  * @cpu: where the vCPU was loaded last for KVM_RUN; negative: not since a counter was started
  * @moves: how often that was another CPU
@@ -201,7 +198,7 @@ struct vpmu_events {
 	const u64 *source[VPMU_MAX_COUNTERS];
 	u64 near[VPMU_MAX_COUNTERS];
 	int level;
-	u64 causes[VPMU_CAUSES];
+	u64 causes[COMPAT_NR_EXITS];
 	u64 returns;
 	int cpu;
 	u64 moves;

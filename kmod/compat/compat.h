@@ -116,6 +116,7 @@ static inline bool vpmu_compat_nmi_exit(struct kvm_vcpu *vcpu)
 /* What ended the vCPU's last stay in guest mode, of what KVM has no statistic of */
 enum compat_exit {
 	COMPAT_EXIT_OTHER, COMPAT_EXIT_MSR, COMPAT_EXIT_CPUID, COMPAT_EXIT_NMI, COMPAT_EXIT_PAUSE,
+	COMPAT_NR_EXITS,
 };
 
 enum compat_exit vpmu_compat_exit_cause(struct kvm_vcpu *vcpu);
