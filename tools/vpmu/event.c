@@ -251,12 +251,13 @@ static bool add_intel_event(struct text *text, const struct event_table *table, 
 void event_name(const struct event_names *names, uint32_t registers, uint64_t select,
 		char buf[EVENT_NAME_SIZE])
 {
+	const struct hypervisor_event *hypervisor = hypervisor_event_of(select, is_intel(registers));
 	const struct event_table *table = &names->host;
 	struct text text = { buf, EVENT_NAME_SIZE };
 
 	buf[0] = 0;
-	if (hypervisor_event_of(select, is_intel(registers))) {
-		add(&text, "%s", hypervisor_event_of(select, is_intel(registers))->name);
+	if (hypervisor) {
+		add(&text, "%s", hypervisor->name);
 	} else if (is_intel(registers)) {
 		if (!add_intel_event(&text, &names->intel, select))
 			add(&text, "r%llx", (unsigned long long)(select & 0xffff));
