@@ -4,11 +4,11 @@
  * or its tracepoints have, at the guest's privilege level, sampled at their instruction; off unless
  * the VM's owner says otherwise.  TAP.
  */
-#include <linux/kvm_vpmu.h>
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
+#include "events.h"
 #include "guests.h"
 #include "stats.h"
 
@@ -99,26 +99,12 @@ static const struct {
 
 static int device;
 
-static uint64_t event(unsigned int mask)
-{
-	return (on_intel() ? KVM_VPMU_EVENT_INTEL : KVM_VPMU_EVENT_AMD) | mask << 8;
-}
-
-static int set_events(const struct vm *vm, unsigned int on)
-{
-	struct kvm_vpmu_settings s = {
-		.fd = vm->fd, .fields = KVM_VPMU_SET_EVENTS, .events = on,
-	};
-
-	return ioctl(device, KVM_VPMU_SET, &s);
-}
-
 static struct vm make_exits(struct pmu *pmu, unsigned int on)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
 
 	*pmu = pmu_of(&vm);
-	if (set_events(&vm, on))
+	if (set_events(device, &vm, on))
 		err(1, "KVM_VPMU_SET");
 	load_code(&vm, exits_start, exits_end, (struct kvm_regs){ .rsi = CPUIDS });
 	return vm;
@@ -282,7 +268,7 @@ int main(void)
 	if (device < 0)
 		err(1, "/dev/kvm-vpmu");
 	vm = make_exits(&pmu, KVM_VPMU_EVENTS_OFF);
-	check(set_events(&vm, 2) && errno == EINVAL, "an unknown setting is refused");
+	check(set_events(device, &vm, 2) && errno == EINVAL, "an unknown setting is refused");
 	free_vm(&vm);
 
 	check_counts("off", KVM_VPMU_EVENTS_OFF, OS | USR, false);

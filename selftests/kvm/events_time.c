@@ -7,9 +7,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <linux/kvm_vpmu.h>
-
 #include "tap.h"
+#include "events.h"
 #include "guests.h"
 #include "pin.h"
 #include "stats.h"
@@ -69,22 +68,15 @@ asm(".code16\n"
 /* The host executes as many instructions in a second as in any other (-icount). */
 static bool exact;
 
-static uint64_t event(unsigned int mask)
-{
-	return (on_intel() ? KVM_VPMU_EVENT_INTEL : KVM_VPMU_EVENT_AMD) | mask << 8;
-}
-
 static struct vm make(struct pmu *pmu, const char *start, const char *end, unsigned int rsi)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
-	struct kvm_vpmu_settings s = {
-		.fd = vm.fd, .fields = KVM_VPMU_SET_EVENTS, .events = KVM_VPMU_EVENTS_ON,
-	};
 	int device = open("/dev/kvm-vpmu", O_RDWR);
 
 	if (device < 0)
 		err(1, "/dev/kvm-vpmu");
-	IOCTL(device, KVM_VPMU_SET, &s);
+	if (set_events(device, &vm, KVM_VPMU_EVENTS_ON))
+		err(1, "KVM_VPMU_SET");
 	close(device);
 	*pmu = pmu_of(&vm);
 	load_code(&vm, start, end, (struct kvm_regs){ .rsi = rsi });
