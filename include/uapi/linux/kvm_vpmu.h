@@ -70,8 +70,8 @@
  * The hypervisor's events (with 8): what KVM does for a vCPU, for that vCPU's own
  * counters.  An event select has one of these with a unit mask below, and USR, OS, INT
  * and EN as ever.  EDGE, INV and CMASK are ignored.  With a unit mask that isn't below,
- * the counter counts nothing.  No CPU has other events there: libpfm4's and perf's
- * tables assign none in AMD's 0E40H (bits 35:32 and 7:0), nor in Intel's EBH.
+ * the counter counts nothing.  libpfm4's tables assign no event of any CPU to AMD's
+ * E40H (bits 35:32 and 7:0), nor to Intel's EBH.
  *
  * The source is KVM's own statistics of the vCPU (struct kvm_vcpu_stat of
  * arch/x86/include/asm/kvm_host.h).  Each counter begins at the value that the guest
@@ -117,7 +117,7 @@
 #define KVM_VPMU_EVENT_MOVES		0x34	/* to another CPU of the host */
 #define KVM_VPMU_EVENT_NODE_MOVES	0x35	/* to another NUMA node of the host */
 /* Time, in ticks of the guest's TSC */
-#define KVM_VPMU_EVENT_TICKS_KVM	0x40	/* from each VM exit to the next entry, in KVM_RUN */
+#define KVM_VPMU_EVENT_TICKS_KVM	0x40	/* from VM exits to entries, while the vCPU is loaded */
 #define KVM_VPMU_EVENT_TICKS_STEAL	0x41	/* runnable, but not running: schedstat's run delay */
 #define KVM_VPMU_EVENT_TICKS_HALTED	0x42	/* halt_wait_ns and the two of halt_poll_..._ns */
 
