@@ -254,6 +254,8 @@ static struct shared {
 	atomic_ullong accesses, faults, measured, compared, others, snapshots, halts, smis;
 	atomic_ullong perf_events, requests, settings, plugged;
 	atomic_ullong wrong;
+	/* Held while a CPU comes, and while a VM goes: see cpu_hotplug.c */
+	pthread_mutex_t vms_stay;
 } *shared;
 
 static struct pmu pmu;
@@ -1166,8 +1168,10 @@ static void run_others(struct random r)
 		}
 		any(&r);
 		pause_ms(20 + below(&r, 2000));
+		pthread_mutex_lock(&shared->vms_stay);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
+		pthread_mutex_unlock(&shared->vms_stay);
 		shared->others++;
 	}
 }
@@ -1261,7 +1265,9 @@ static void run_hotplug(struct random r)
 		pause_ms(300 + below(&r, 2000));
 		put_word(cpu1, "0");
 		pause_ms(below(&r, 300));
+		pthread_mutex_lock(&shared->vms_stay);
 		put_word(cpu1, "1");
+		pthread_mutex_unlock(&shared->vms_stay);
 		shared->plugged++;
 	}
 }
@@ -1323,6 +1329,7 @@ int main(int argc, char **argv)
 	};
 	static const struct argp argp = { options, parse, NULL, "A hostile guest", NULL, NULL, NULL };
 	pid_t pids[NR_DISTURBERS] = { };
+	pthread_mutexattr_t of_processes;
 	struct vm vm;
 	time_t start = time(NULL);
 
@@ -1334,6 +1341,9 @@ int main(int argc, char **argv)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		err(1, "mmap");
+	pthread_mutexattr_init(&of_processes);
+	pthread_mutexattr_setpshared(&of_processes, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&shared->vms_stay, &of_processes);
 	vm = make_vm_attached(0, device);
 	pmu = pmu_of(&vm);
 	free_vm(&vm);
