@@ -4,37 +4,15 @@
 #include <linux/file.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
-#include <linux/smp.h>
 #include <linux/uaccess.h>
 #include <uapi/linux/kvm_vpmu.h>
 
 #include "attach.h"
 #include "chardev.h"
+#include "observe.h"
 #include "report.h"
 #include "vcpu.h"
 #include "vtsc.h"
-
-static void do_nothing(void *unused)
-{
-}
-
-/* Let the VM's vCPUs check their settings before they go on. */
-static void kick_vm(struct vpmu_vm *vm)
-{
-	struct vpmu_vcpu *vv;
-
-	list_for_each_entry(vv, &vm->vcpus, sibling) {
-		struct kvm_vcpu *vcpu = vv->hot.vcpu;
-
-		kvm_make_request(KVM_REQ_PMU, vcpu);
-		/*
-		 * Only a vCPU in guest mode needs an interrupt, to exit; all others check requests
-		 * before they enter the guest.
-		 */
-		if (kvm_vcpu_exiting_guest_mode(vcpu) == IN_GUEST_MODE)
-			smp_call_function_single(READ_ONCE(vcpu->cpu), do_nothing, NULL, false);
-	}
-}
 
 static long set_settings(const struct kvm_vpmu_settings *s, struct vpmu_vm *vm)
 {
@@ -50,7 +28,7 @@ static long set_settings(const struct kvm_vpmu_settings *s, struct vpmu_vm *vm)
 		WRITE_ONCE(vm->freeze, s->freeze);
 	if (s->fields & KVM_VPMU_SET_EVENTS)
 		WRITE_ONCE(vm->events, s->events);
-	kick_vm(vm);
+	vpmu_vm_kick(vm);
 	return 0;
 }
 
@@ -131,6 +109,8 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		return vpmu_get_vm(to);
 	case KVM_VPMU_ATTACH:
 		return set_choice(file, to);
+	case KVM_VPMU_GET_EVENTS:
+		return vpmu_get_events(file, to);
 	default:
 		return -ENOTTY;
 	}
@@ -146,6 +126,7 @@ static int device_open(struct inode *inode, struct file *file)
 static int device_release(struct inode *inode, struct file *file)
 {
 	vpmu_attach_choose_by_file(file, KVM_VPMU_ATTACH_DEFAULT);
+	vpmu_observe_end(file);
 	return 0;
 }
 

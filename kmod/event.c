@@ -118,24 +118,41 @@ static const u64 *source(const struct vpmu_vcpu *vv, int event)
 	}
 }
 
-/* How many events of counter @c's kind the vCPU has had so far */
-static u64 figure(struct vpmu_vcpu *vv, const struct vpmu_counter *c)
+/* The vCPU's time so far of a kind */
+static u64 ticks(struct vpmu_vcpu *vv, int event)
 {
 	const struct kvm_vcpu *vcpu = vv->hot.vcpu;
 	const struct kvm_vcpu_stat_generic *stat = &vcpu->stat.generic;
 	struct vpmu_events *e = &vv->event;
 
-	switch (c->event) {
+	switch (event) {
 	case KVM_VPMU_EVENT_TICKS_KVM:
-		return ticks_to_guest(vcpu, e->kvm_ticks + (rdtsc() - e->kvm_since));
+		return ticks_to_guest(vcpu, e->kvm_ticks +
+					    (vv->loaded && e->timing ? rdtsc() - e->kvm_since : 0));
 	case KVM_VPMU_EVENT_TICKS_STEAL:
 		return ns_to_ticks(vcpu, steal(e));
 	case KVM_VPMU_EVENT_TICKS_HALTED:
 		return ns_to_ticks(vcpu, stat->halt_wait_ns + stat->halt_poll_success_ns +
 				   stat->halt_poll_fail_ns);
 	default:
-		return *e->source[c->index];
+		return 0;
 	}
+}
+
+static bool is_time(int event)
+{
+	return event >= KVM_VPMU_EVENT_TICKS_KVM;
+}
+
+u64 vpmu_event_figure(struct vpmu_vcpu *vv, int event)
+{
+	return is_time(event) ? ticks(vv, event) : *source(vv, event);
+}
+
+/* The same of counter @c's event, which has been started */
+static u64 figure(struct vpmu_vcpu *vv, const struct vpmu_counter *c)
+{
+	return is_time(c->event) ? ticks(vv, c->event) : *vv->event.source[c->index];
 }
 
 static bool counts_twice(const struct vpmu_vcpu *vv, const struct vpmu_counter *c)
@@ -165,7 +182,7 @@ static void settle(struct vpmu_events *e)
 	e->delay = current->sched_info.run_delay;
 }
 
-/* The first counter is started.  Where the vCPU has run before, and how long it waited, is past. */
+/* The first counter is started, or the VM is observed.  Where the vCPU has run before, and how long it waited, is past. */
 static void begin(struct vpmu_vcpu *vv)
 {
 	struct vpmu_events *e = &vv->event;
@@ -178,13 +195,18 @@ static void begin(struct vpmu_vcpu *vv)
 	}
 }
 
+static void note_exits(struct vpmu_events *e)
+{
+	e->exits = e->by_level | e->by_cause | e->timing;
+}
+
 void vpmu_event_start(struct vpmu_vcpu *vv, struct vpmu_counter *c, int level)
 {
 	struct vpmu_events *e = &vv->event;
 	unsigned long bit = BIT(c->index);
 
 	lockdep_assert_irqs_disabled();
-	if (!vv->software)
+	if (!vpmu_event_active(vv))
 		begin(vv);
 	if (!e->by_level)
 		e->level = level;
@@ -200,7 +222,7 @@ void vpmu_event_start(struct vpmu_vcpu *vv, struct vpmu_counter *c, int level)
 	if (c->event == KVM_VPMU_EVENT_TICKS_KVM)
 		e->timing |= bit;
 	vv->software |= bit;
-	e->exits = e->by_level | e->by_cause | e->timing;
+	note_exits(e);
 	e->source[c->index] = source(vv, c->event);
 	c->count.hw = figure(vv, c);
 	vpmu_event_note_value(vv, c);
@@ -216,7 +238,27 @@ void vpmu_event_stop(struct vpmu_vcpu *vv, const struct vpmu_counter *c)
 	e->by_level &= ~bit;
 	e->by_cause &= ~bit;
 	e->timing &= ~bit;
-	e->exits = e->by_level | e->by_cause | e->timing;
+	note_exits(e);
+}
+
+void vpmu_event_observe(struct vpmu_vcpu *vv, bool observed)
+{
+	struct vpmu_events *e = &vv->event;
+
+	lockdep_assert_irqs_disabled();
+	if (observed) {
+		if (!vpmu_event_active(vv))
+			begin(vv);
+		if (!e->timing)
+			e->kvm_since = rdtsc();
+		e->by_cause |= VPMU_OBSERVER;
+		e->timing |= VPMU_OBSERVER;
+	} else {
+		e->by_cause &= ~VPMU_OBSERVER;
+		e->timing &= ~VPMU_OBSERVER;
+	}
+	e->observed = observed;
+	note_exits(e);
 }
 
 bool vpmu_event_sync(struct vpmu_vcpu *vv, struct vpmu_counter *c)

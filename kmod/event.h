@@ -24,9 +24,24 @@ void vpmu_event_stop(struct vpmu_vcpu *vv, const struct vpmu_counter *c);
  */
 bool vpmu_event_sync(struct vpmu_vcpu *vv, struct vpmu_counter *c);
 
-/* With counters in vpmu_vcpu.software: the vCPU was loaded, or is about to be put. */
+/* Do the vCPU's counters need anything of this, or somebody who observes the VM? */
+static __always_inline bool vpmu_event_active(const struct vpmu_vcpu *vv)
+{
+	return vv->software | vv->event.timing;
+}
+
+/* The same: the vCPU was loaded, or is about to be put. */
 void vpmu_event_load(struct vpmu_vcpu *vv);
 void vpmu_event_put(struct vpmu_vcpu *vv);
+
+/* Count all events, as the VM is observed, or no longer. */
+void vpmu_event_observe(struct vpmu_vcpu *vv, bool observed);
+
+/*
+ * The number of @event (KVM_VPMU_EVENT_..., a unit mask), as in struct kvm_vpmu_events: on the
+ * vCPU's CPU, or while the vCPU isn't loaded.
+ */
+u64 vpmu_event_figure(struct vpmu_vcpu *vv, int event);
 
 /* @c is up to date, and the guest's value has changed: when is the overflow near? */
 void vpmu_event_note_value(struct vpmu_vcpu *vv, const struct vpmu_counter *c);

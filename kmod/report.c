@@ -10,6 +10,8 @@
 #include <uapi/linux/kvm_vpmu.h>
 
 #include "compat/compat.h"
+#include "event.h"
+#include "observe.h"
 #include "report.h"
 #include "sched.h"
 #include "vcpu.h"
@@ -256,27 +258,42 @@ static bool vcpu_reserved_is_0(const struct kvm_vpmu_vcpu *v)
 	return true;
 }
 
-/* Describe vCPU @index of @vm, if there is one. */
-static long describe_vcpu_at(struct vpmu_vm *vm, u32 index, struct kvm_vpmu_vcpu *out)
+/*
+ * Who may read a VM?  The VM is named by its number @id, or by @fd; beside a number, 0 is no file.
+ * Sets *@file to the VM's file, which the caller puts, or NULL.
+ */
+static long open_vm(u64 id, s32 fd, struct file **file)
 {
+	*file = NULL;
+	if (id && fd)
+		return -EINVAL;
+	if (id)
+		return may_read_all() ? 0 : -EPERM;
+	*file = vpmu_get_vm_file(fd);
+	if (!IS_ERR(*file))
+		return 0;
+	return PTR_ERR(*file);
+}
+
+/* vCPU @index of the VM that open_vm() has opened; NULL: none (any more) */
+static struct vpmu_vcpu *find_vcpu(u64 id, const struct file *file, u32 index)
+{
+	struct vpmu_vm *vm = file ? vpmu_find_vm_by_file(file) : vpmu_find_vm(id);
 	struct vpmu_vcpu *vv;
 
 	if (!vm)
-		return -ENOENT;
-	list_for_each_entry(vv, &vm->vcpus, sibling) {
-		if (index--)
-			continue;
-		describe_vcpu(vv, out);
-		return 0;
-	}
-	return -ENOENT;
+		return NULL;
+	list_for_each_entry(vv, &vm->vcpus, sibling)
+		if (!index--)
+			return vv;
+	return NULL;
 }
 
 long vpmu_get_vcpu(void __user *arg)
 {
 	struct kvm_vpmu_vcpu *in, *out;
-	struct file *file = NULL;
-	struct vpmu_vm *vm;
+	struct vpmu_vcpu *vv;
+	struct file *file;
 	long err;
 
 	BUILD_BUG_ON(VPMU_MAX_COUNTERS > KVM_VPMU_COUNTERS);
@@ -285,15 +302,10 @@ long vpmu_get_vcpu(void __user *arg)
 		return PTR_ERR(in);
 	out = kzalloc(sizeof(*out), GFP_KERNEL);
 	err = out ? 0 : -ENOMEM;
-	/* Either the number or the file names the VM; beside a number, 0 is no file. */
-	if (!err && (!vcpu_reserved_is_0(in) || (in->vm && in->fd)))
+	if (!err && !vcpu_reserved_is_0(in))
 		err = -EINVAL;
-	if (!err && in->vm && !may_read_all())
-		err = -EPERM;
-	if (!err && !in->vm) {
-		file = vpmu_get_vm_file(in->fd);
-		err = PTR_ERR_OR_ZERO(file);
-	}
+	if (!err)
+		err = open_vm(in->vm, in->fd, &file);
 	if (err)
 		goto free;
 
@@ -301,15 +313,89 @@ long vpmu_get_vcpu(void __user *arg)
 	out->index = in->index;
 	out->fd = in->fd;
 	mutex_lock(&vpmu_vms_lock);
-	vm = file ? vpmu_find_vm_by_file(file) : vpmu_find_vm(in->vm);
-	err = describe_vcpu_at(vm, in->index, out);
+	vv = find_vcpu(in->vm, file, in->index);
+	if (vv)
+		describe_vcpu(vv, out);
 	mutex_unlock(&vpmu_vms_lock);
 	if (file)
 		fput(file);
-	if (!err && copy_to_user(arg, out, sizeof(*out)))
+	if (!vv)
+		err = -ENOENT;
+	else if (copy_to_user(arg, out, sizeof(*out)))
 		err = -EFAULT;
 free:
 	kfree(out);
 	kfree(in);
+	return err;
+}
+
+/* A request for a vCPU's events, and whether @out is filled in */
+struct events_request {
+	struct vpmu_vcpu *vv;
+	struct kvm_vpmu_events *out;
+	bool done;
+};
+
+static void read_events(struct events_request *r)
+{
+	unsigned int event;
+
+	for (event = 0; event < KVM_VPMU_EVENT_MASKS; event++)
+		r->out->count[event] = vpmu_event_figure(r->vv, event);
+	r->done = true;
+}
+
+/* On the CPU where the vCPU seems to be loaded */
+static void read_events_there(void *arg)
+{
+	struct events_request *r = arg;
+
+	if (this_cpu_read(vpmu_cpu.vv) == r->vv)
+		read_events(r);
+}
+
+static void describe_events(struct vpmu_vcpu *vv, struct kvm_vpmu_events *out)
+{
+	struct events_request r = { .vv = vv, .out = out };
+
+	if (READ_ONCE(vv->loaded))
+		smp_call_function_single(READ_ONCE(vv->hot.vcpu->cpu), read_events_there, &r, true);
+	if (!r.done)
+		read_events(&r);
+	out->vcpu_id = vv->hot.vcpu->vcpu_id;
+	out->observed = vv->vm->observed;
+}
+
+long vpmu_get_events(const struct file *device_file, void __user *arg)
+{
+	struct kvm_vpmu_events *e;
+	struct vpmu_vcpu *vv;
+	struct file *file;
+	long err = -EINVAL;
+
+	e = memdup_user(arg, sizeof(*e));
+	if (IS_ERR(e))
+		return PTR_ERR(e);
+	if (!e->reserved && !memchr_inv(e->reserved2, 0, sizeof(e->reserved2)) &&
+	    !(e->flags & ~KVM_VPMU_EVENTS_OBSERVE))
+		err = open_vm(e->vm, e->fd, &file);
+	if (err)
+		goto free;
+
+	mutex_lock(&vpmu_vms_lock);
+	vv = find_vcpu(e->vm, file, e->index);
+	if (!vv)
+		err = -ENOENT;
+	else if (e->flags & KVM_VPMU_EVENTS_OBSERVE)
+		err = vpmu_observe(vv->vm, device_file);
+	if (!err)
+		describe_events(vv, e);
+	mutex_unlock(&vpmu_vms_lock);
+	if (file)
+		fput(file);
+	if (!err && copy_to_user(arg, e, sizeof(*e)))
+		err = -EFAULT;
+free:
+	kfree(e);
 	return err;
 }

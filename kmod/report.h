@@ -9,6 +9,8 @@ long vpmu_get_info(void __user *arg);
 long vpmu_get_vms(void __user *arg);
 long vpmu_get_vm(void __user *arg);
 long vpmu_get_vcpu(void __user *arg);
+/* @file: the device's, by which the request was made */
+long vpmu_get_events(const struct file *file, void __user *arg);
 
 /*
  * The file of a VM with descriptor @fd, which the caller puts; -EBADF: no file, -EINVAL: another

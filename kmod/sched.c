@@ -408,6 +408,17 @@ static noinline void put_software(struct vpmu_vcpu *vv)
 	vpmu_event_put(vv);
 }
 
+/* Does somebody in the host observe the VM, or no longer? */
+static __always_inline void set_observed(struct vpmu_vcpu *vv)
+{
+	bool observed = READ_ONCE(vv->vm->observed);
+
+	if (likely(observed == vv->event.observed))
+		return;
+	vpmu_event_observe(vv, observed);
+	vpmu_sched_update_hot(vv);
+}
+
 void vpmu_sched_load(struct vpmu_vcpu *vv)
 {
 	/*
@@ -424,9 +435,10 @@ void vpmu_sched_load(struct vpmu_vcpu *vv)
 	vv->freeze = READ_ONCE(vv->vm->freeze);
 	vv->denied = denied;
 	this_cpu_write(vpmu_cpu.vv, vv);
-	if (unlikely(vv->software))
+	if (unlikely(vpmu_event_active(vv)))
 		load_software(vv, events);
 	set_events(vv, events);
+	set_observed(vv);
 	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE || vv->hot.watch))
 		vpmu_sched_update_hot(vv);
 	start_all(vv);
@@ -445,7 +457,7 @@ void vpmu_sched_put(struct vpmu_vcpu *vv)
 		vv->run_seen = false;
 	}
 	stop_counters(vv, ~vv->software);
-	if (unlikely(vv->software))
+	if (unlikely(vpmu_event_active(vv)))
 		put_software(vv);
 	vpmu_open_take_back(vv);
 	clear_dirty();
@@ -472,6 +484,9 @@ void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)
 	unsigned long denied = denied_counters(vv);
 	unsigned long flags;
 
+	local_irq_save(flags);
+	set_observed(vv);
+	local_irq_restore(flags);
 	if (freeze == vv->freeze && events == vv->events && denied == vv->denied)
 		return;
 

@@ -6,6 +6,7 @@
 #include <linux/lockdep.h>
 #include <linux/minmax.h>
 #include <linux/rculist.h>
+#include <linux/smp.h>
 #include <linux/slab.h>
 #include <uapi/linux/kvm_vpmu.h>
 
@@ -117,6 +118,28 @@ struct vpmu_vm *vpmu_find_vm_by_file(const struct file *file)
 	return NULL;
 }
 
+static void do_nothing(void *unused)
+{
+}
+
+void vpmu_vm_kick(struct vpmu_vm *vm)
+{
+	struct vpmu_vcpu *vv;
+
+	lockdep_assert_held(&vpmu_vms_lock);
+	list_for_each_entry(vv, &vm->vcpus, sibling) {
+		struct kvm_vcpu *vcpu = vv->hot.vcpu;
+
+		kvm_make_request(KVM_REQ_PMU, vcpu);
+		/*
+		 * Only a vCPU in guest mode needs an interrupt, to exit; all others check requests
+		 * before they enter the guest.
+		 */
+		if (kvm_vcpu_exiting_guest_mode(vcpu) == IN_GUEST_MODE)
+			smp_call_function_single(READ_ONCE(vcpu->cpu), do_nothing, NULL, false);
+	}
+}
+
 /* The VM's object, which its first vCPU brought, or else @new; under vpmu_vms_lock. */
 static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 {
@@ -134,6 +157,7 @@ static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 	vm->freeze = READ_ONCE(param_freeze.value);
 	vm->events = READ_ONCE(param_events.value);
 	INIT_LIST_HEAD(&vm->vcpus);
+	INIT_LIST_HEAD(&vm->observers);
 	/* The host's TSC may have become unfit since the parameter was set. */
 	if (vpmu_vtsc_set(vm, READ_ONCE(param_tsc.value)))
 		pr_warn_once("this host's TSC isn't fit any more for the parameter tsc=vcpu\n");
@@ -189,6 +213,15 @@ void vpmu_vcpu_attach(struct vpmu_vcpu *vv, struct kvm_vcpu *vcpu)
 		kfree(new);
 }
 
+static void free_vm(struct vpmu_vm *vm)
+{
+	struct vpmu_observer *o, *next;
+
+	list_for_each_entry_safe(o, next, &vm->observers, node)
+		kfree(o);
+	kfree(vm);
+}
+
 void vpmu_vcpu_detach(struct kvm_vcpu *vcpu)
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
@@ -202,7 +235,7 @@ void vpmu_vcpu_detach(struct kvm_vcpu *vcpu)
 	list_del(&vv->sibling);
 	if (!--vm->nr) {
 		list_del(&vm->node);
-		kfree(vm);
+		free_vm(vm);
 	}
 	mutex_unlock(&vpmu_vms_lock);
 	/* Lookups of other vCPUs may be passing this one. */

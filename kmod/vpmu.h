@@ -6,6 +6,7 @@
  *	hook/table.c	KVM's and perf's functions that are hooked, and their handlers
  *	chardev.c	the device: ioctls that change something
  *	report.c	the device: ioctls that report
+ *	observe.c	the device: files that observe VMs' events
  *	attach.c	the VMs whose PMU is emulated by this module
  *	vcpu.c		an object for each vCPU of these
  *	fast.c		accesses by the guest, completed behind the VM exit
@@ -58,6 +59,8 @@
  * @node: in the list of all
  * @vcpus: its vCPUs, in the order of their creation
  * @nr: how many
+ * @observers: files of the device that observe the VM's events, under vpmu_vms_lock
+ * @observed: whether there are any
  */
 struct vpmu_vm {
 	struct kvm *kvm;
@@ -68,6 +71,18 @@ struct vpmu_vm {
 	struct list_head node;
 	struct list_head vcpus;
 	unsigned int nr;
+	struct list_head observers;
+	bool observed;
+};
+
+/**
+ * struct vpmu_observer - a file of the device that observes a VM's events
+ * @file: which; it is open
+ * @node: in the VM's list
+ */
+struct vpmu_observer {
+	const struct file *file;
+	struct list_head node;
 };
 
 /**
@@ -161,10 +176,14 @@ struct vpmu_leaf {
 	u32 edx;
 };
 
+/* In masks of vpmu_events: not a counter of the guest, but a reader in the host */
+#define VPMU_OBSERVER	BIT(VPMU_MAX_COUNTERS)
+
 /**
  * struct vpmu_events - the hypervisor's events of a vCPU, as far as KVM has no statistic of them
  * @interrupting: mask of the counters whose overflow is to interrupt the guest.  Each VM entry
  *	looks whether an overflow is near
+ * @observed: vpmu_vm.observed, as the vCPU knows it: VPMU_OBSERVER is in @by_cause and @timing
  * @exits: mask of those for which each VM exit is looked at, as they are in one of the next three
  * @by_level: mask of those that count at one privilege level only
  * @by_cause: mask of those that count one of @causes
@@ -188,6 +207,7 @@ struct vpmu_leaf {
  * @steal: ns
  */
 struct vpmu_events {
+	bool observed;
 	unsigned long interrupting;
 	unsigned long exits;
 	unsigned long by_level;

@@ -259,6 +259,84 @@ static void check_filter(void)
 	free_vm(&vm);
 }
 
+/* The host looks at the events of a VM whose guest can't, all at once. */
+static void check_observed(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_OFF);
+	int nmis = interrupt_guests(), observer = open("/dev/kvm-vpmu", O_RDWR), fd[NR_EVENTS];
+	uint64_t before[NR_EVENTS], total = kvm_stat(&vm, "exits");
+	struct kvm_vpmu_events start, end, unobserved = { .fd = vm.fd };
+	unsigned int wrong = 0, seen = 0;
+
+	if (observer < 0)
+		err(1, "/dev/kvm-vpmu");
+	IOCTL(device, KVM_VPMU_GET_EVENTS, &unobserved);
+	is(unobserved.observed, 0, "nobody observes");
+	is(unobserved.count[KVM_VPMU_EVENT_EXITS], total, "VM exits since the vCPU was created");
+	for (unsigned int i = 0; i < NR_EVENTS; i++) {
+		fd[i] = open_event(i);
+		before[i] = happened(&vm, i, fd[i]);
+	}
+	start = observe(observer, &vm);
+	observe(observer, &vm);
+	for (unsigned int round = 0; round < ROUNDS; round++)
+		run_round(&vm);
+	end = observe(observer, &vm);
+	is(end.observed, 1, "somebody observes");
+	for (unsigned int i = 0; i < NR_EVENTS; i++) {
+		uint64_t n = happened(&vm, i, fd[i]) - before[i];
+		uint64_t counted = end.count[events[i].mask] - start.count[events[i].mask];
+
+		close(fd[i]);
+		seen += !!n;
+		if (counted == n)
+			continue;
+		printf("# %#x, %s: %llu, counted: %llu\n", events[i].mask, name_of(i),
+		       (unsigned long long)n, (unsigned long long)counted);
+		wrong++;
+	}
+	check(!wrong, "the host's view: as KVM's statistics and tracepoints");
+	check(seen >= SEEN, "the host's view: %u kinds of events came", seen);
+
+	/* What costs something ends with the observer's file. */
+	close(observer);
+	run_round(&vm);
+	IOCTL(device, KVM_VPMU_GET_EVENTS, &unobserved);
+	is(unobserved.observed, 0, "nobody observes any more");
+	is(unobserved.count[KVM_VPMU_EVENT_EXITS_CPUID], end.count[KVM_VPMU_EVENT_EXITS_CPUID],
+	   "nothing is counted that KVM has no statistic of");
+	is(unobserved.count[KVM_VPMU_EVENT_EXITS_IO], end.count[KVM_VPMU_EVENT_EXITS_IO] + 1,
+	   "the rest is");
+	close(nmis);
+	free_vm(&vm);
+}
+
+/* The host's view: request @e fails with @error. */
+static void check_refused(const char *what, struct kvm_vpmu_events e, int error)
+{
+	int r = ioctl(device, KVM_VPMU_GET_EVENTS, &e);
+
+	check(r && errno == error, "refused: %s", what);
+}
+
+static void check_requests(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_OFF);
+
+	check_refused("an unknown flag", (struct kvm_vpmu_events){ .fd = vm.fd, .flags = 2 }, EINVAL);
+	check_refused("a reserved field",
+		      (struct kvm_vpmu_events){ .fd = vm.fd, .reserved2 = { 0, 0, 1 } }, EINVAL);
+	check_refused("two names of a VM",
+		      (struct kvm_vpmu_events){ .fd = vm.fd, .vm = 1 }, EINVAL);
+	check_refused("another kind of file", (struct kvm_vpmu_events){ .fd = device }, EINVAL);
+	check_refused("no file", (struct kvm_vpmu_events){ .fd = 999 }, EBADF);
+	check_refused("no such vCPU", (struct kvm_vpmu_events){ .fd = vm.fd, .index = 1 }, ENOENT);
+	check_refused("no such VM", (struct kvm_vpmu_events){ .vm = ~0ull }, ENOENT);
+	free_vm(&vm);
+}
+
 int main(void)
 {
 	struct pmu pmu;
@@ -275,6 +353,8 @@ int main(void)
 	check_counts("all levels", KVM_VPMU_EVENTS_ON, OS | USR, true);
 	check_counts("kernel mode", KVM_VPMU_EVENTS_ON, OS, true);
 	check_counts("user mode", KVM_VPMU_EVENTS_ON, USR, false);
+	check_observed();
+	check_requests();
 	check_filter();
 	check_beside_hardware();
 	/* The last OUT isn't completed. */

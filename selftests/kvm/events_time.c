@@ -65,19 +65,28 @@ asm(".code16\n"
     "eoi_end:\n"
     ".code64\n");
 
+/* /dev/kvm-vpmu */
+static int device = -1;
+
+/* Nobody observes VMs any more. */
+static void open_device(void)
+{
+	close(device);
+	device = open("/dev/kvm-vpmu", O_RDWR);
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+}
+
 /* The host executes as many instructions in a second as in any other (-icount). */
 static bool exact;
 
 static struct vm make(struct pmu *pmu, const char *start, const char *end, unsigned int rsi)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
-	int device = open("/dev/kvm-vpmu", O_RDWR);
 
-	if (device < 0)
-		err(1, "/dev/kvm-vpmu");
+	open_device();
 	if (set_events(device, &vm, KVM_VPMU_EVENTS_ON))
 		err(1, "KVM_VPMU_SET");
-	close(device);
 	*pmu = pmu_of(&vm);
 	load_code(&vm, start, end, (struct kvm_regs){ .rsi = rsi });
 	return vm;
@@ -86,6 +95,12 @@ static struct vm make(struct pmu *pmu, const char *start, const char *end, unsig
 static void count(struct vm *vm, struct pmu pmu, unsigned int i, unsigned int mask)
 {
 	put_counter(vm, pmu, i, event(mask) | OS | USR | EN, 0);
+}
+
+/* The host's view: how many of event @mask came since @start */
+static uint64_t observed(const struct vm *vm, const struct kvm_vpmu_events *start, unsigned int mask)
+{
+	return observe(device, vm).count[mask] - start->count[mask];
 }
 
 static uint64_t ticks(const struct vm *vm, uint64_t ns)
@@ -113,11 +128,13 @@ static void check_moves(void)
 {
 	struct pmu pmu;
 	struct vm vm = make(&pmu, outs_start, outs_end, 0);
+	struct kvm_vpmu_events start;
 
 	pin(0, 0);
 	run_until(&vm, KVM_EXIT_IO);
 	count(&vm, pmu, 0, KVM_VPMU_EVENT_MOVES);
 	count(&vm, pmu, 1, KVM_VPMU_EVENT_NODE_MOVES);
+	start = observe(device, &vm);
 	for (unsigned int i = 0; i < MOVES; i++) {
 		run_until(&vm, KVM_EXIT_IO);
 		pin(0, ~i & 1);
@@ -130,8 +147,13 @@ static void check_moves(void)
 	}
 	is(counter(&vm, pmu, 0), MOVES, "moves");
 	is(counter(&vm, pmu, 1), node_of(0) != node_of(1) ? MOVES : 0, "moves to another node");
+	is(observed(&vm, &start, KVM_VPMU_EVENT_MOVES), MOVES, "moves, the host's view");
+	is(observed(&vm, &start, KVM_VPMU_EVENT_NODE_MOVES), counter(&vm, pmu, 1),
+	   "moves to another node, the host's view");
 	put_counter(&vm, pmu, 0, 0, 0);
 	put_counter(&vm, pmu, 1, 0, 0);
+	/* Nothing looks at moves now. */
+	open_device();
 	pin(0, 1);
 	run_until(&vm, KVM_EXIT_IO);
 	count(&vm, pmu, 0, KVM_VPMU_EVENT_MOVES);
@@ -162,7 +184,8 @@ static void check_steal(void)
 {
 	struct pmu pmu;
 	struct vm vm = make(&pmu, outs_start, outs_end, 0);
-	uint64_t start[2], end[2], value;
+	uint64_t start[2], end[2], value, host;
+	struct kvm_vpmu_events first;
 	pid_t rival;
 
 	pin(0, 0);
@@ -172,6 +195,7 @@ static void check_steal(void)
 			;
 	start[0] = run_delay();
 	count(&vm, pmu, 0, KVM_VPMU_EVENT_TICKS_STEAL);
+	first = observe(device, &vm);
 	run_until(&vm, KVM_EXIT_IO);
 	start[1] = run_delay();
 	while (run_delay() < start[1] + STEAL_MS * 1000000ull)
@@ -179,6 +203,7 @@ static void check_steal(void)
 	/* The thread waits between any two of these, too. */
 	end[0] = run_delay();
 	value = counter(&vm, pmu, 0);
+	host = observed(&vm, &first, KVM_VPMU_EVENT_TICKS_STEAL);
 	end[1] = run_delay();
 	kill(rival, SIGKILL);
 	waitpid(rival, NULL, 0);
@@ -188,6 +213,9 @@ static void check_steal(void)
 	       (unsigned long long)ticks(&vm, end[1] - start[0]));
 	check(value + 1 >= ticks(&vm, end[0] - start[1]) &&
 	      value <= ticks(&vm, end[1] - start[0]) + 1, "steal: as schedstat has it");
+	check(host + 1 >= ticks(&vm, end[0] - start[1]) &&
+	      host <= ticks(&vm, end[1] - start[0]) + 1, "steal, the host's view: %llu ticks",
+	      (unsigned long long)host);
 	free_vm(&vm);
 }
 
@@ -214,7 +242,8 @@ static void check_halts(const char *what, uint64_t poll)
 	struct pmu pmu;
 	struct vm vm = make(&pmu, halts_start, halts_end, HALTS);
 	struct kvm_enable_cap cap = { .cap = KVM_CAP_HALT_POLL, .args = { poll } };
-	uint64_t before, halts, slept, value, in_kvm, wall;
+	uint64_t before, halts, slept, value, in_kvm, wall, seen[2];
+	struct kvm_vpmu_events start;
 	struct kvm_regs regs = { .rip = CODE, .rsi = HALTS, .rflags = 2 };
 
 	pin(0, 0);
@@ -229,7 +258,10 @@ static void check_halts(const char *what, uint64_t poll)
 	before = halted(&vm);
 	slept = kvm_stat(&vm, "halt_wait_ns");
 	halts = kvm_stat(&vm, "halt_exits");
+	start = observe(device, &vm);
 	run_until(&vm, KVM_EXIT_IO);
+	seen[0] = observed(&vm, &start, KVM_VPMU_EVENT_TICKS_HALTED);
+	seen[1] = observed(&vm, &start, KVM_VPMU_EVENT_TICKS_KVM);
 
 	is(counter(&vm, pmu, 0), kvm_stat(&vm, "halt_exits") - halts, "halts");
 	check(counter(&vm, pmu, 0) == HALTS, "%s: %u halts", what, HALTS);
@@ -238,6 +270,8 @@ static void check_halts(const char *what, uint64_t poll)
 	printf("# %llu ticks halted, by KVM's statistics %llu\n", (unsigned long long)value,
 	       (unsigned long long)before);
 	check(value >= before - 1 && value <= before + 1, "%s: ticks halted", what);
+
+	check(seen[0] >= before - 1 && seen[0] <= before + 1, "%s: ticks halted, the host's view", what);
 
 	IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
 	wall = regs.rbp;
@@ -251,6 +285,11 @@ static void check_halts(const char *what, uint64_t poll)
 	slept = ticks(&vm, kvm_stat(&vm, "halt_wait_ns") - slept);
 	/* A debugging kernel takes a tenth of the time to fall asleep and to wake up. */
 	check(poll ? in_kvm > wall / 2 : in_kvm < wall / 2, "%s: as KVM polls", what);
+	/* The guest's counter has the time of other ioctls as well. */
+	check(seen[1] <= in_kvm && seen[1] >= in_kvm - in_kvm / 10,
+	      "%s: %llu ticks in KVM, the host's view", what, (unsigned long long)seen[1]);
+	if (exact)
+		check(seen[1] + wall / 1000 >= in_kvm, "%s: within 0.1 %%", what);
 	check(in_kvm <= wall, "%s: no more ticks in KVM than outside the guest", what);
 	if (exact)
 		check(in_kvm + slept >= wall - wall / 1000 && in_kvm + slept <= wall + wall / 1000,

@@ -35,7 +35,7 @@
  * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
  * addition; nothing is removed.
  */
-#define KVM_VPMU_ABI		8
+#define KVM_VPMU_ABI		9
 
 /*
  * Additions of later versions:
@@ -49,6 +49,7 @@
  *  6: struct kvm_vpmu_vcpu.open
  *  7: struct kvm_vpmu_vcpu.in_kvm
  *  8: KVM_VPMU_SET_EVENTS and the hypervisor's events
+ *  9: KVM_VPMU_GET_EVENTS
  */
 
 /* Freeze mode: when the guest's counters don't count */
@@ -120,6 +121,9 @@
 #define KVM_VPMU_EVENT_TICKS_KVM	0x40	/* from VM exits to entries, while the vCPU is loaded */
 #define KVM_VPMU_EVENT_TICKS_STEAL	0x41	/* runnable, but not running: schedstat's run delay */
 #define KVM_VPMU_EVENT_TICKS_HALTED	0x42	/* halt_wait_ns and the two of halt_poll_..._ns */
+
+/* Unit masks are below this, without KVM_VPMU_EVENT_TWICE. */
+#define KVM_VPMU_EVENT_MASKS	0x80
 
 /* The most counters that a vCPU can have */
 #define KVM_VPMU_COUNTERS	16
@@ -321,6 +325,42 @@ struct kvm_vpmu_vcpu {
 	struct kvm_vpmu_counter counter[KVM_VPMU_COUNTERS];
 };
 
+/* struct kvm_vpmu_events.flags */
+#define KVM_VPMU_EVENTS_OBSERVE	(1u << 0)
+
+/**
+ * struct kvm_vpmu_events - the hypervisor's events of a vCPU, for the host (with 9)
+ * @vm: in: the VM's number; 0 to name it by @fd
+ * @index: in: the vCPU's place among those of the VM, from 0
+ * @fd: in: file descriptor of the VM (from KVM_CREATE_VM) if @vm is 0; 0 if @vm
+ *	names it
+ * @flags: in: KVM_VPMU_EVENTS_OBSERVE: from now on, and until the file of this
+ *	request is closed, count also those events of the VM that KVM has no statistic of
+ * @vcpu_id: out: its KVM identity (the APIC's)
+ * @observed: out: 1 while some file's KVM_VPMU_EVENTS_OBSERVE holds for the VM; else 0
+ * @reserved: 0
+ * @reserved2: 0
+ * @count: out: the number of events by unit mask (KVM_VPMU_EVENT_...), 0 where there is
+ *	no such event.  Those of KVM's statistics, and KVM_VPMU_EVENT_EXITS_USER, are
+ *	since the vCPU was created.  All others grow while the VM is observed, or while a
+ *	counter of the guest needs them: only the difference of two requests of one file,
+ *	both with KVM_VPMU_EVENTS_OBSERVE, has a meaning.
+ *
+ * Neither needs the guest's counters, nor KVM_VPMU_EVENTS_ON.  While a VM is observed,
+ * each of its VM exits takes the host some 200 instructions longer.
+ */
+struct kvm_vpmu_events {
+	__u64 vm;
+	__u32 index;
+	__s32 fd;
+	__u32 flags;
+	__u32 vcpu_id;
+	__u32 observed;
+	__u32 reserved;
+	__u64 reserved2[3];
+	__u64 count[KVM_VPMU_EVENT_MASKS];
+};
+
 /* Which VMs get a virtual PMU of this module */
 #define KVM_VPMU_ATTACH_DEFAULT	0	/* by the module's parameter "attach" */
 #define KVM_VPMU_ATTACH_YES	1
@@ -378,5 +418,11 @@ struct kvm_vpmu_attach {
  * VM; -ENOMEM: no memory for the choice.
  */
 #define KVM_VPMU_ATTACH		_IOW(KVM_VPMU_IOC, 5, struct kvm_vpmu_attach)
+/*
+ * Read the hypervisor's events of a vCPU (with 9).  -ENOENT: no such VM or vCPU (any
+ * more); -EBADF: @fd isn't open; -EINVAL also: @fd is no VM, both @vm and @fd given, an
+ * unknown flag; -EPERM: @vm given by a caller who isn't privileged; -ENOMEM: no memory.
+ */
+#define KVM_VPMU_GET_EVENTS	_IOWR(KVM_VPMU_IOC, 6, struct kvm_vpmu_events)
 
 #endif

@@ -23,4 +23,13 @@ static inline int set_events(int device, const struct vm *vm, unsigned int on)
 	return ioctl(device, KVM_VPMU_SET, &s);
 }
 
+/* The host's view of @vm's first vCPU; counts all from now on, and until @device is closed. */
+static inline struct kvm_vpmu_events observe(int device, const struct vm *vm)
+{
+	struct kvm_vpmu_events e = { .fd = vm->fd, .flags = KVM_VPMU_EVENTS_OBSERVE };
+
+	IOCTL(device, KVM_VPMU_GET_EVENTS, &e);
+	return e;
+}
+
 #endif
