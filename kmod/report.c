@@ -364,6 +364,7 @@ static void describe_events(struct vpmu_vcpu *vv, struct kvm_vpmu_events *out)
 		read_events(&r);
 	out->vcpu_id = vv->hot.vcpu->vcpu_id;
 	out->observed = vv->vm->observed;
+	out->tsc_khz = vv->hot.vcpu->arch.virtual_tsc_khz;
 }
 
 long vpmu_get_events(const struct file *device_file, void __user *arg)
@@ -376,7 +377,7 @@ long vpmu_get_events(const struct file *device_file, void __user *arg)
 	e = memdup_user(arg, sizeof(*e));
 	if (IS_ERR(e))
 		return PTR_ERR(e);
-	if (!e->reserved && !memchr_inv(e->reserved2, 0, sizeof(e->reserved2)) &&
+	if (!memchr_inv(e->reserved2, 0, sizeof(e->reserved2)) &&
 	    !(e->flags & ~KVM_VPMU_EVENTS_OBSERVE))
 		err = open_vm(e->vm, e->fd, &file);
 	if (err)

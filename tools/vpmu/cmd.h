@@ -43,6 +43,7 @@ enum status set_run(struct device *dev, const struct set_options *options, FILE 
  *	vCPUs' creation
  * @reports: how many, with @interval; 0 for no end
  * @openmetrics: print totals in that format
+ * @events: the hypervisor's events, too
  */
 struct stat_options {
 	struct context *ctx;
@@ -50,6 +51,7 @@ struct stat_options {
 	uint64_t interval;
 	uint64_t reports;
 	bool openmetrics;
+	bool events;
 };
 
 /* vpmu stat; messages about the VM go to @messages. */

@@ -88,7 +88,7 @@ static struct MHD_Response *look(const char *proc, char **why)
 	/* Not for longer than that: nobody could unload the module. */
 	if (device_try(&dev, why))
 		return NULL;
-	r = sample_take(&sample, &dev, proc, 0);
+	r = sample_take(&sample, &dev, proc, 0, SAMPLE_NO_EVENTS);
 	if (r) {
 		*why = device_explain(r);
 		device_close(&dev);

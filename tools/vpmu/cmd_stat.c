@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "hypervisor.h"
 #include "openmetrics.h"
 #include "output.h"
 #include "sample.h"
@@ -72,7 +73,36 @@ static struct json_object *counter_json(const struct report *report,
 	return o;
 }
 
-static struct json_object *vcpu_json(const struct report *report, const struct kvm_vpmu_vcpu *vcpu)
+/* How many of event @e have come, or came in a second; NAN if nobody has counted them */
+static double event_count(const struct report *report, const struct kvm_vpmu_events *events,
+			  const struct kvm_vpmu_events *before, const struct hypervisor_event *e)
+{
+	if (report->before)
+		return before ? (events->count[e->umask] - before->count[e->umask]) / seconds(report) :
+				NAN;
+	return hypervisor_event_needs_observer(e) ? NAN : events->count[e->umask];
+}
+
+/* Totals as far as they are known, or rates */
+static struct json_object *events_json(const struct report *report,
+				       const struct kvm_vpmu_events *events,
+				       const struct kvm_vpmu_events *before)
+{
+	struct json_object *o = json_object_new_object();
+	const struct hypervisor_event *e;
+
+	for (e = hypervisor_events; e->name; e++) {
+		double n = event_count(report, events, before, e);
+
+		json_object_object_add(o, e->name, report->before || isnan(n) ?
+				       json_number(n) :
+				       json_object_new_uint64(events->count[e->umask]));
+	}
+	return o;
+}
+
+static struct json_object *vcpu_json(const struct report *report, const struct kvm_vpmu_vcpu *vcpu,
+				     const struct kvm_vpmu_events *events)
 {
 	const struct kvm_vpmu_vcpu *before = sample_find(report->before, vcpu);
 	struct json_object *o = json_object_new_object(), *array = json_object_new_array();
@@ -94,6 +124,12 @@ static struct json_object *vcpu_json(const struct report *report, const struct k
 					       json_number(figure_rate(report, vcpu, before, f)));
 		json_object_object_add(o, "rates", rates);
 	}
+	if (events) {
+		json_object_object_add(o, "tsc_khz", json_object_new_int64(events->tsc_khz));
+		json_object_object_add(o, report->before ? "event_rates" : "events",
+				       events_json(report, events,
+						   sample_find_events(report->before, vcpu)));
+	}
 	json_object_object_add(o, "counters", json_object_new_int64(vcpu->counters));
 	for (i = 0; i < vcpu->counters; i++)
 		json_object_array_add(array, counter_json(report, vcpu, before, i));
@@ -113,7 +149,8 @@ static void stream_vm(const struct report *report, const struct sample_vm *vm,
 	json_object_put(o);
 	json_open(stream, "vcpu", '[');
 	for (c = 0; c < vm->vcpus; c++)
-		json_add(stream, NULL, vcpu_json(report, &vm->vcpu[c]));
+		json_add(stream, NULL, vcpu_json(report, &vm->vcpu[c],
+						 vm->events ? &vm->events[c] : NULL));
 	json_close(stream, ']');
 	json_close(stream, '}');
 }
@@ -242,6 +279,45 @@ static void print_counters(const struct report *report, const struct kvm_vpmu_vc
 	table_free(&table);
 }
 
+/* The hypervisor's events that have come; times with their share of the time, if that is known. */
+static void print_events(const struct report *report, const struct kvm_vpmu_vcpu *vcpu,
+			 const struct kvm_vpmu_events *events)
+{
+	static const struct column total_columns[] = {
+		{ "EVENT", LEFT }, { "COUNT", RIGHT }, { "NOTE", LEFT }, { }
+	};
+	static const struct column rate_columns[] = {
+		{ "EVENT", LEFT }, { "COUNT/s", RIGHT }, { "NOTE", LEFT }, { }
+	};
+	const struct kvm_vpmu_events *before = sample_find_events(report->before, vcpu);
+	const struct hypervisor_event *e;
+	struct table table;
+
+	table_init(&table, report->before ? rate_columns : total_columns);
+	for (e = hypervisor_events; e->name; e++) {
+		double n = event_count(report, events, before, e);
+		char text[NUMBER_SIZE];
+
+		if (isnan(n) || n == 0)
+			continue;
+		table_add(&table, "%s", e->name);
+		if (report->before)
+			table_add(&table, "%s", format_rate(text, n));
+		else
+			table_add(&table, "%s", format_count(text, events->count[e->umask]));
+		if (report->before && e->umask >= KVM_VPMU_EVENT_TICKS_KVM && events->tsc_khz)
+			table_add(&table, "%s",
+				  format_share(text, n / 1000, events->tsc_khz));
+		else
+			table_add(&table, "%s", "");
+	}
+	if (table_rows(&table))
+		table_print(&table, report->out, 2);
+	else
+		fprintf(report->out, "  no event of the hypervisor came\n");
+	table_free(&table);
+}
+
 static void print_vm(const struct report *report, const struct sample_vm *vm)
 {
 	size_t c;
@@ -261,6 +337,8 @@ static void print_vm(const struct report *report, const struct sample_vm *vm)
 				format_count(text, vcpu->descheduled_tsc));
 		fputc('\n', report->out);
 		print_figures(report, vcpu);
+		if (vm->events)
+			print_events(report, vcpu, &vm->events[c]);
 		print_counters(report, vcpu);
 	}
 }
@@ -307,7 +385,12 @@ static void sleep_until(__u64 time)
 static enum status look(struct sample *sample, struct device *dev,
 			const struct stat_options *options, const struct vm *vm, FILE *messages)
 {
-	int r = sample_take(sample, dev, options->ctx->proc, vm ? vm->info.id : 0);
+	enum sample_events events = SAMPLE_NO_EVENTS;
+	int r;
+
+	if (options->events)
+		events = options->interval ? SAMPLE_ALL_EVENTS : SAMPLE_EVENTS;
+	r = sample_take(sample, dev, options->ctx->proc, vm ? vm->info.id : 0, events);
 
 	if (r) {
 		device_complain(r);
@@ -376,6 +459,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = options->ctx;
 		return 0;
+	case 'e':
+		options->events = true;
+		return 0;
 	case 'i':
 		if (!parse_seconds(arg, &options->interval))
 			argp_error(state, "--interval: '%s' is not from 0.01 to 86400 seconds", arg);
@@ -395,6 +481,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (options->openmetrics && options->ctx->json)
 			argp_error(state, "--openmetrics or --json, not both");
+		if (options->openmetrics && options->events)
+			argp_error(state, "--openmetrics has no events: not with --events");
 		if (options->openmetrics && (options->interval || options->reports))
 			argp_error(state, "--openmetrics prints totals, once: not with --interval or --count");
 		if (options->reports && !options->interval)
@@ -423,6 +511,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 }
 
 static const struct argp_option option_list[] = {
+	{ "events", 'e', NULL, 0, "the hypervisor's events, too", 0 },
 	{ "interval", 'i', "SEC", 0, "report rates per second, every SEC seconds", 0 },
 	{ "count", 'n', "COUNT", 0, "end after COUNT reports (interval: 1 s by default)", 0 },
 	{ "openmetrics", 'o', NULL, 0, "print totals in the text format of OpenMetrics", 0 },

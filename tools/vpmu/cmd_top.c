@@ -27,6 +27,7 @@ struct options {
 	struct context *ctx;
 	const char *vm;
 	uint64_t delay;
+	bool events;
 };
 
 /* Lines that are scrolled */
@@ -41,6 +42,7 @@ enum view { VIEW_LIST, VIEW_VM, VIEW_HELP };
 /**
  * struct top - what is on the screen
  * @only: the VM that was asked for; NULL for all
+ * @events: look at the hypervisor's events, which VIEW_VM has
  * @names: of events
  * @now: the last look
  * @before: the one before; without VMs at first
@@ -64,6 +66,7 @@ struct top {
 	struct device *dev;
 	const struct context *ctx;
 	const struct vm *only;
+	bool events;
 	struct event_names names;
 	uint64_t delay;
 	struct sample now, before;
@@ -281,7 +284,8 @@ static void draw(struct top *top)
 static int look(struct top *top)
 {
 	struct sample now;
-	int r = sample_take(&now, top->dev, top->ctx->proc, top->only ? top->only->info.id : 0);
+	int r = sample_take(&now, top->dev, top->ctx->proc, top->only ? top->only->info.id : 0,
+			    top->events ? SAMPLE_ALL_EVENTS : SAMPLE_NO_EVENTS);
 
 	if (r)
 		return r;
@@ -577,7 +581,7 @@ static void restore_terminal(void)
 static enum status show(struct device *dev, const struct options *options)
 {
 	struct top top = { .dev = dev, .ctx = options->ctx, .delay = options->delay,
-			   .sort = ROW_EXITS };
+			   .events = options->events, .sort = ROW_EXITS };
 	int r, fd, signal = 0;
 	enum status status;
 	sigset_t set, old;
@@ -659,6 +663,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		    options->delay > MOST_DELAY)
 			argp_error(state, "--delay: '%s' is not from 0.1 to 60 seconds", arg);
 		return 0;
+	case 'e':
+		options->events = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (options->vm)
 			argp_error(state, "unexpected argument '%s'", arg);
@@ -680,7 +687,8 @@ static enum status run(struct context *ctx, int argc, char **argv)
 		return STATUS_ERROR;
 	if (ctx->json) {
 		struct stat_options stat = { .ctx = ctx, .vm = options.vm,
-					     .interval = options.delay };
+					     .interval = options.delay,
+					     .events = options.events };
 		struct event_names names;
 
 		event_names_init(&names);
@@ -695,6 +703,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 
 static const struct argp_option option_list[] = {
 	{ "delay", 'd', "SEC", 0, "look every SEC seconds (2)", 0 },
+	{ "events", 'e', NULL, 0, "show the hypervisor's events of a VM, too", 0 },
 	{ }
 };
 static const struct argp_child children[] = { { &json_argp, 0, NULL, 0 }, { } };

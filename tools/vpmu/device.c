@@ -147,3 +147,12 @@ int device_vcpu(struct device *dev, __u64 vm, __u32 index, struct kvm_vpmu_vcpu 
 		vcpu->counters = KVM_VPMU_COUNTERS;
 	return r;
 }
+
+int device_events(struct device *dev, __u64 vm, __u32 index, bool observe,
+		  struct kvm_vpmu_events *events)
+{
+	*events = (struct kvm_vpmu_events){
+		.vm = vm, .index = index, .flags = observe ? KVM_VPMU_EVENTS_OBSERVE : 0,
+	};
+	return dev->call(dev, KVM_VPMU_GET_EVENTS, events);
+}

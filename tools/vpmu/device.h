@@ -8,6 +8,7 @@
 #define DEVICE_H
 
 #include <linux/kvm_vpmu.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define DEVICE_PATH	"/dev/kvm-vpmu"
@@ -88,6 +89,13 @@ int device_pass_on(struct device *dev, __u32 attach);
 
 /* Look at vCPU @index of VM @vm.  -ENOENT: there is none (any more). */
 int device_vcpu(struct device *dev, __u64 vm, __u32 index, struct kvm_vpmu_vcpu *vcpu);
+
+/*
+ * Read the hypervisor's events of vCPU @index of VM @vm.  With @observe, all of them are counted
+ * from now on, for as long as the device is open.  -ENOENT: as above.
+ */
+int device_events(struct device *dev, __u64 vm, __u32 index, bool observe,
+		  struct kvm_vpmu_events *events);
 
 /*
  * What the failure of a request with error number @error (negative) means for the user; to be

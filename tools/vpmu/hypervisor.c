@@ -64,6 +64,23 @@ const struct hypervisor_event *hypervisor_event_of(uint64_t select, bool intel)
 	return NULL;
 }
 
+bool hypervisor_event_needs_observer(const struct hypervisor_event *event)
+{
+	switch (event->umask) {
+	case KVM_VPMU_EVENT_EXITS_MSR:
+	case KVM_VPMU_EVENT_EXITS_CPUID:
+	case KVM_VPMU_EVENT_EXITS_NMI:
+	case KVM_VPMU_EVENT_EXITS_PAUSE:
+	case KVM_VPMU_EVENT_MOVES:
+	case KVM_VPMU_EVENT_NODE_MOVES:
+	case KVM_VPMU_EVENT_TICKS_KVM:
+	case KVM_VPMU_EVENT_TICKS_STEAL:
+		return true;
+	default:
+		return false;
+	}
+}
+
 uint64_t hypervisor_event_code(bool intel)
 {
 	return EVENT_CODE(intel ? KVM_VPMU_EVENT_INTEL : KVM_VPMU_EVENT_AMD);

@@ -28,6 +28,9 @@ const struct hypervisor_event *hypervisor_event_find(const char *name);
 /* By event select register, of an Intel vCPU or AMD's; NULL if it selects another event. */
 const struct hypervisor_event *hypervisor_event_of(uint64_t select, bool intel);
 
+/* KVM has no statistic of it: counted while a VM is observed only (KVM_VPMU_EVENTS_OBSERVE) */
+bool hypervisor_event_needs_observer(const struct hypervisor_event *event);
+
 /* The event code, and what an event select register has with the unit mask */
 uint64_t hypervisor_event_code(bool intel);
 uint64_t hypervisor_event_select(const struct hypervisor_event *event, bool intel);

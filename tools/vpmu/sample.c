@@ -55,14 +55,19 @@ __u64 sample_now(void)
 }
 
 /* Look at the vCPUs of @vm: -ENOENT if it has ended. */
-static int look(struct sample_vm *vm, struct device *dev)
+static int look(struct sample_vm *vm, struct device *dev, enum sample_events events)
 {
 	__u32 i;
 
 	vm->vcpu = xrealloc(NULL, vm->vm.info.vcpus * sizeof(*vm->vcpu));
+	if (events != SAMPLE_NO_EVENTS)
+		vm->events = xrealloc(NULL, vm->vm.info.vcpus * sizeof(*vm->events));
 	for (i = 0; i < vm->vm.info.vcpus; i++) {
 		int r = device_vcpu(dev, vm->vm.info.id, i, &vm->vcpu[i]);
 
+		if (!r && events != SAMPLE_NO_EVENTS)
+			r = device_events(dev, vm->vm.info.id, i, events == SAMPLE_ALL_EVENTS,
+					  &vm->events[i]);
 		if (r)
 			return r;
 		vm->vcpus = i + 1;
@@ -70,7 +75,14 @@ static int look(struct sample_vm *vm, struct device *dev)
 	return 0;
 }
 
-int sample_take(struct sample *sample, struct device *dev, const char *proc, __u64 id)
+static void free_vm(struct sample_vm *vm)
+{
+	free(vm->vcpu);
+	free(vm->events);
+}
+
+int sample_take(struct sample *sample, struct device *dev, const char *proc, __u64 id,
+		enum sample_events events)
 {
 	struct vm_list list;
 	size_t i;
@@ -85,12 +97,12 @@ int sample_take(struct sample *sample, struct device *dev, const char *proc, __u
 		struct sample_vm *vm = &sample->vm[sample->vms];
 
 		*vm = (struct sample_vm){ .vm = list.vm[i] };
-		r = look(vm, dev);
+		r = look(vm, dev, events);
 		if (!r) {
 			sample->vms++;
 			continue;
 		}
-		free(vm->vcpu);
+		free_vm(vm);
 		if (r != -ENOENT)
 			break;
 		r = 0;
@@ -107,13 +119,14 @@ void sample_free(struct sample *sample)
 	size_t i;
 
 	for (i = 0; i < sample->vms; i++)
-		free(sample->vm[i].vcpu);
+		free_vm(&sample->vm[i]);
 	free(sample->vm);
 	*sample = (struct sample){ };
 }
 
-const struct kvm_vpmu_vcpu *sample_find(const struct sample *before,
-					const struct kvm_vpmu_vcpu *vcpu)
+/* The VM of a vCPU in an earlier sample that had this vCPU, too */
+static const struct sample_vm *find_vm(const struct sample *before,
+				       const struct kvm_vpmu_vcpu *vcpu)
 {
 	size_t v;
 
@@ -123,10 +136,26 @@ const struct kvm_vpmu_vcpu *sample_find(const struct sample *before,
 		if (vm->vm.info.id != vcpu->vm)
 			continue;
 		if (vcpu->index < vm->vcpus && vm->vcpu[vcpu->index].vcpu_id == vcpu->vcpu_id)
-			return &vm->vcpu[vcpu->index];
+			return vm;
 		return NULL;
 	}
 	return NULL;
+}
+
+const struct kvm_vpmu_vcpu *sample_find(const struct sample *before,
+					const struct kvm_vpmu_vcpu *vcpu)
+{
+	const struct sample_vm *vm = find_vm(before, vcpu);
+
+	return vm ? &vm->vcpu[vcpu->index] : NULL;
+}
+
+const struct kvm_vpmu_events *sample_find_events(const struct sample *before,
+						 const struct kvm_vpmu_vcpu *vcpu)
+{
+	const struct sample_vm *vm = find_vm(before, vcpu);
+
+	return vm ? &vm->events[vcpu->index] : NULL;
 }
 
 bool counter_used(const struct kvm_vpmu_counter *counter)

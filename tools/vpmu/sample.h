@@ -36,11 +36,20 @@ __u64 figure(const struct kvm_vpmu_vcpu *vcpu, enum figure figure);
  * @vm: which
  * @vcpu: its vCPUs
  * @vcpus: how many
+ * @events: the hypervisor's events of each; NULL if they weren't asked for
  */
 struct sample_vm {
 	struct vm vm;
 	struct kvm_vpmu_vcpu *vcpu;
 	size_t vcpus;
+	struct kvm_vpmu_events *events;
+};
+
+/* What to look at beside the figures */
+enum sample_events {
+	SAMPLE_NO_EVENTS,
+	SAMPLE_EVENTS,		/* the hypervisor's events, as far as they are counted anyway */
+	SAMPLE_ALL_EVENTS,	/* all: the VMs are observed as long as the device is open */
 };
 
 /**
@@ -62,7 +71,8 @@ __u64 sample_now(void);
  * Look at all VMs, or at the one numbered @id if that isn't 0: 0 or a negative
  * error number.  VMs that end meanwhile are left out.
  */
-int sample_take(struct sample *sample, struct device *dev, const char *proc, __u64 id);
+int sample_take(struct sample *sample, struct device *dev, const char *proc, __u64 id,
+		enum sample_events events);
 
 /* Free what @sample holds. */
 void sample_free(struct sample *sample);
@@ -70,6 +80,10 @@ void sample_free(struct sample *sample);
 /* The same vCPU in an earlier sample; NULL if it wasn't there, or @before is NULL. */
 const struct kvm_vpmu_vcpu *sample_find(const struct sample *before,
 					const struct kvm_vpmu_vcpu *vcpu);
+
+/* The same of its events, which both have looked at */
+const struct kvm_vpmu_events *sample_find_events(const struct sample *before,
+						 const struct kvm_vpmu_vcpu *vcpu);
 
 /* Is counter @counter worth a line: does or did it count anything? */
 bool counter_used(const struct kvm_vpmu_counter *counter);

@@ -81,8 +81,8 @@ _vpmu() {
 		run) offer="--on --off --help" ;;
 		serve) offer="--listen --help" ;;
 		set) offer="--freeze --tsc --events --all --default --json --help" ;;
-		stat) offer="--interval --count --openmetrics --json --help" ;;
-		top) offer="--delay --json --help" ;;
+		stat) offer="--events --interval --count --openmetrics --json --help" ;;
+		top) offer="--delay --events --json --help" ;;
 		*) return ;;
 		esac
 		case $command,$given,$cur in

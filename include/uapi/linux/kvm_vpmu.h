@@ -338,7 +338,7 @@ struct kvm_vpmu_vcpu {
  *	request is closed, count also those events of the VM that KVM has no statistic of
  * @vcpu_id: out: its KVM identity (the APIC's)
  * @observed: out: 1 while some file's KVM_VPMU_EVENTS_OBSERVE holds for the VM; else 0
- * @reserved: 0
+ * @tsc_khz: out: ticks of the guest's TSC in a ms
  * @reserved2: 0
  * @count: out: the number of events by unit mask (KVM_VPMU_EVENT_...), 0 where there is
  *	no such event.  Those of KVM's statistics, and KVM_VPMU_EVENT_EXITS_USER, are
@@ -356,7 +356,7 @@ struct kvm_vpmu_events {
 	__u32 flags;
 	__u32 vcpu_id;
 	__u32 observed;
-	__u32 reserved;
+	__u32 tsc_khz;
 	__u64 reserved2[3];
 	__u64 count[KVM_VPMU_EVENT_MASKS];
 };

@@ -54,7 +54,7 @@ for wrong in "" "nothing" "--nothing" "check x" "events x" "events --each" "even
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
 	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top 1 2" "top -d 0" "top -d 61" "help nothing" "help list stat" \
 	"serve x" "serve --listen" "serve -l x" "serve -l 65536" "serve -l -1" "serve -l :80" "serve -l 127.0.0.1" "serve -l ::1:80" "serve -l [::1]" "serve -l []:80" "serve -l localhost:80" "serve -l 1.2.3.4:" \
-	"stat -o -j" "stat -o -i 1" "stat -o -n 1"; do
+	"stat -o -j" "stat -o -e" "stat -o -i 1" "stat -o -n 1"; do
 	# shellcheck disable=SC2086 # words
 	run 2 "$vpmu" $wrong
 	is "wrong: nothing on stdout" "$out" ""
@@ -167,7 +167,7 @@ echo wall >"$tmp/module/parameters/tsc"
 echo 0.9 >"$tmp/module/version"
 export VPMU_FAKE_MODULE=$tmp/module
 run 0 "$vpmu" info
-has "info: the module" "$out" "0.9, ABI 8"
+has "info: the module" "$out" "0.9, ABI 9"
 has "info: a parameter" "$out" "  freeze            hybrid"
 run 0 "$vpmu" info --json
 has "info: VMs" "$out" '"vms": 4'
@@ -213,6 +213,8 @@ wait $named 2>/dev/null
 run 0 "$vpmu" stat '#1' -i 0.05 -n 3 --json
 is "stat -i --json: lines" "$(wc -l <"$tmp/out")" 3
 is "each an object" "$(grep -c '^{"time":.*}$' "$tmp/out")" 3
+run 0 "$vpmu" stat '#1' --events
+has "stat --events" "$out" "  exits-io "
 run 0 "$vpmu" stat '#1' -n 1
 has "stat -n: every second" "$out" "over 1."
 # timeout's own status
@@ -220,6 +222,8 @@ run 124 timeout -s INT 1 "$vpmu" stat -i 0.1
 within "reports come as they are made" "$(grep -c '^===' "$tmp/out")" 2 11
 run 124 timeout -s INT 1 "$vpmu" top -d 0.1 --json
 within "top --json: lines" "$(grep -c '^{' "$tmp/out")" 2 11
+run 124 timeout -s INT 1 "$vpmu" top -e -d 0.1 --json
+has "top --events --json" "$out" '"event_rates":'
 run 124 timeout -s INT 1 "$vpmu" top '#9' -d 0.1 --json
 is "top VM --json: that VM" "$(grep -o '"id":[0-9]*' "$tmp/out" | sort -u)" '"id":9'
 

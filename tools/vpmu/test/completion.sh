@@ -44,7 +44,7 @@ offers "--on --off --help" run ""
 offers "" run --on true --
 offers "" stat -i ""
 offers "--interval" stat --i
-offers "--delay --json --help" top -
+offers "--delay --events --json --help" top -
 offers "" top -d ""
 offers '\#1 4194301 \#22 4194302' stat ""
 offers '4194302' set 4194302
@@ -59,9 +59,9 @@ offers "--freeze --tsc --events --all --default --json --help" set web ""
 offers "--freeze --tsc --events --all --default --json --help" set --tsc wall web ""
 offers "--freeze --tsc --events --all --default --json --help" set --all ""
 offers "--freeze --tsc --events --all --default --json --help" set --default ""
-offers "--interval --count --openmetrics --json --help" stat web ""
-offers "--interval --count --openmetrics --json --help" stat -i 1 web ""
-offers "--delay --json --help" top web ""
+offers "--events --interval --count --openmetrics --json --help" stat web ""
+offers "--events --interval --count --openmetrics --json --help" stat -i 1 web ""
+offers "--delay --events --json --help" top web ""
 offers "hybrid guest vcpu" set web --freeze ""
 
 # Names in several words, as bash takes ":" and "@" for breaks
@@ -84,7 +84,7 @@ offers "web" stat my : w
 offers "db" stat my : db
 offers "c" stat a @ b :
 offers "@b:c" stat a @
-offers "--interval --count --openmetrics --json --help" stat my : web ""
+offers "--events --interval --count --openmetrics --json --help" stat my : web ""
 
 # In a shell that is used by hand
 ln -s "$(realpath "$vpmu")" "$tmp/vpmu"

@@ -101,6 +101,26 @@ static int get_vcpu(struct fake *fake, struct kvm_vpmu_vcpu *vcpu)
 	return 0;
 }
 
+static int get_events(struct fake *fake, struct kvm_vpmu_events *e)
+{
+	struct kvm_vpmu_vm *vm = find(fake, e->vm);
+
+	if (!vm || e->index >= vm->vcpus)
+		return -ENOENT;
+	fake->event_flags = e->flags;
+	e->vcpu_id = e->index * 2;
+	e->observed = e->flags & KVM_VPMU_EVENTS_OBSERVE;
+	e->tsc_khz = 1;
+	e->count[KVM_VPMU_EVENT_EXITS] = 1000000 * fake->looks + e->index;
+	e->count[KVM_VPMU_EVENT_EXITS_IO] = 2000 * fake->looks;
+	e->count[KVM_VPMU_EVENT_TICKS_HALTED] = 10 * fake->looks;
+	if (!e->observed)
+		return 0;
+	e->count[KVM_VPMU_EVENT_EXITS_CPUID] = 500 * fake->looks;
+	e->count[KVM_VPMU_EVENT_TICKS_STEAL] = 20 * fake->looks;
+	return 0;
+}
+
 static int call(struct device *dev, unsigned long request, void *arg)
 {
 	struct fake *fake = dev->data;
@@ -119,6 +139,8 @@ static int call(struct device *dev, unsigned long request, void *arg)
 		return set(fake, arg);
 	case KVM_VPMU_GET_VCPU:
 		return get_vcpu(fake, arg);
+	case KVM_VPMU_GET_EVENTS:
+		return get_events(fake, arg);
 	case KVM_VPMU_ATTACH:
 		fake->attach = *(struct kvm_vpmu_attach *)arg;
 		return 0;

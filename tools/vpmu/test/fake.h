@@ -23,6 +23,7 @@
  * @growing: with each KVM_VPMU_GET_VMS, so many VMs more
  * @set: what KVM_VPMU_SET got last
  * @attach: what KVM_VPMU_ATTACH got last
+ * @event_flags: what KVM_VPMU_GET_EVENTS got last
  */
 struct fake {
 	struct kvm_vpmu_info info;
@@ -35,6 +36,7 @@ struct fake {
 	unsigned int growing;
 	struct kvm_vpmu_settings set;
 	struct kvm_vpmu_attach attach;
+	__u32 event_flags;
 };
 
 /* Numbers that tests expect; those of vCPUs and counters are in fake.c. */

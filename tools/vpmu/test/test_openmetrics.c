@@ -80,7 +80,7 @@ static unsigned int count(const char *text, const char *part)
 
 static const char host[] =
 	FAMILY("module", "info", "The module kvm_vpmu.")
-	"kvm_vpmu_module_info{version=\"0.1 \\\"x\\\\y\",interface=\"8\",hardware=\"fake\"} 1\n"
+	"kvm_vpmu_module_info{version=\"0.1 \\\"x\\\\y\",interface=\"9\",hardware=\"fake\"} 1\n"
 	FAMILY("physical_counters", "gauge", "Physical counters of each CPU.")
 	"kvm_vpmu_physical_counters 6\n"
 	FAMILY("vms", "gauge", "VMs that have a virtual PMU of kvm_vpmu now.")
@@ -122,7 +122,7 @@ static void all_of_it(void **state)
 	/* newer than this tool */
 	fake.vm[0].tsc = 77;
 	fill_host(&dev);
-	assert_int_equal(sample_take(&sample, &dev, "/nonexistent", 0), 0);
+	assert_int_equal(sample_take(&sample, &dev, "/nonexistent", 0, SAMPLE_NO_EVENTS), 0);
 	/* 584 years: as precise as one second */
 	sample.vm[0].vcpu[0].counter[1].enabled_ns = UINT64_MAX;
 	sample.vm[0].vcpu[0].counter[1].running_ns = 1001000000;
@@ -168,7 +168,7 @@ static void many(void **state)
 	for (i = 0; i < VMS; i++)
 		fake.vm[i].vcpus = VCPUS;
 	fake.ended[3] = true;
-	assert_int_equal(sample_take(&sample, &dev, "/nonexistent", 0), 0);
+	assert_int_equal(sample_take(&sample, &dev, "/nonexistent", 0, SAMPLE_NO_EVENTS), 0);
 	got = text_of(&dev, &sample);
 	assert_int_equal(count(got, "\nkvm_vpmu_vm_info{"), VMS - 1);
 	assert_int_equal(count(got, "\nkvm_vpmu_vcpu_"), (VMS - 1) * VCPUS * 16);

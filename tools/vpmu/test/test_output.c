@@ -443,6 +443,76 @@ static void stat_text_rates(void **state)
 	free(got);
 }
 
+/* The hypervisor's events: totals are what KVM has statistics of. */
+static void stat_events(void **state)
+{
+	struct stat_options options = { .ctx = &text_context, .events = true };
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	char *got;
+
+	fake_init(&fake, &dev, 1);
+	fake.vm[0].vcpus = 1;
+	got = stat_of(&dev, options, STATUS_OK);
+	assert_non_null(strstr(got,
+			       "  EVENT         COUNT  NOTE\n"
+			       "  exits     1,000,000\n"
+			       "  exits-io      2,000\n"
+			       "  halted           10\n"
+			       "  CTR"));
+	free(got);
+	assert_int_equal(fake.event_flags, 0);
+
+	options.ctx = &json_context;
+	fake.vm[0].vcpus = 2;
+	fake.looks = 0;
+	got = stat_of(&dev, options, STATUS_OK);
+	o = parse(got);
+	json_is(o, "0.vcpu.1.events.exits", "1000001");
+	json_is(o, "0.vcpu.1.events.exits-mmio", "0");
+	/* not counted */
+	json_is(o, "0.vcpu.1.events.steal", "null");
+	json_is(o, "0.vcpu.1.tsc_khz", "1");
+	json_object_put(o);
+	free(got);
+}
+
+static void stat_event_rates(void **state)
+{
+	struct stat_options options = {
+		.ctx = &json_context, .events = true, .interval = NS_PER_S / 10, .reports = 1,
+	};
+	struct json_object *o;
+	struct device dev;
+	struct fake fake;
+	double interval;
+	char *got;
+
+	fake_init(&fake, &dev, 1);
+	fake.vm[0].vcpus = 1;
+	got = stat_of(&dev, options, STATUS_OK);
+	assert_int_equal(fake.event_flags, KVM_VPMU_EVENTS_OBSERVE);
+	o = parse(got);
+	interval = json_object_get_double(get(o, "interval"));
+	number_is_near(o, "vms.0.vcpu.0.event_rates.exits", 1000000 / interval);
+	number_is_near(o, "vms.0.vcpu.0.event_rates.exits-cpuid", 500 / interval);
+	number_is_near(o, "vms.0.vcpu.0.event_rates.steal", 20 / interval);
+	json_is(o, "vms.0.vcpu.0.event_rates.moves", "0.000000");
+	json_object_put(o);
+	free(got);
+
+	/* 20 and 10 ticks of 100 */
+	options.ctx = &text_context;
+	got = stat_of(&dev, options, STATUS_OK);
+	assert_non_null(strstr(got, "COUNT/s"));
+	assert_non_null(strstr(got, "\n  exits-cpuid"));
+	assert_null(strstr(got, "\n  moves"));
+	assert_non_null(strstr(got, "\n  steal"));
+	assert_non_null(strstr(strstr(got, "\n  steal"), "%\n"));
+	free(got);
+}
+
 static void a_vm_that_ends(void **state)
 {
 	struct json_object *o;
@@ -588,8 +658,8 @@ static void info_text(void **state)
 	assert_string_equal(got,
 			    "PMU                 fake\n"
 			    "physical counters   6\n"
-			    "module              1.2, ABI 8\n"
-			    "tool                " VERSION ", ABI 8\n"
+			    "module              1.2, ABI 9\n"
+			    "tool                " VERSION ", ABI 9\n"
 			    "VMs                 3\n"
 			    "vCPUs               6\n"
 			    "RDMSR               1,234,567\n"
@@ -607,7 +677,7 @@ static void info_text(void **state)
 	/* not privileged, and a module without parameters */
 	fake.error = -EPERM;
 	got = info_of(&dev, &text_context, STATUS_OK);
-	assert_non_null(strstr(got, "module              -, ABI 8\n"));
+	assert_non_null(strstr(got, "module              -, ABI 9\n"));
 	assert_non_null(strstr(got, "VMs                 -\n"));
 	assert_non_null(strstr(got, "RDMSR               -\n"));
 	assert_null(strstr(got, "parameters"));
@@ -628,8 +698,8 @@ static void info_json(void **state)
 	dev.info.rdmsr = UINT64_MAX;
 	got = info_of(&dev, &json_context, STATUS_OK);
 	o = parse(got);
-	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":8,"
-		"\"tool_version\":\"" VERSION "\",\"tool_abi\":8,\"vms\":3,\"vcpus\":6,"
+	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":9,"
+		"\"tool_version\":\"" VERSION "\",\"tool_abi\":9,\"vms\":3,\"vcpus\":6,"
 		"\"rdmsr\":18446744073709551615,\"wrmsr\":0,\"rdpmc\":0,"
 		"\"parameters\":{\"Tsc\":\"a?[2J\",\"attach\":\"auto\",\"empty\":null,"
 		"\"zeal\":\"N\"}}");
@@ -817,6 +887,8 @@ int main(void)
 		cmocka_unit_test(stat_json_of_many),
 		cmocka_unit_test(stat_json_lines),
 		cmocka_unit_test(stat_text_rates),
+		cmocka_unit_test(stat_events),
+		cmocka_unit_test(stat_event_rates),
 		cmocka_unit_test(a_vm_that_ends),
 		cmocka_unit_test(set),
 		cmocka_unit_test(set_all_vms),

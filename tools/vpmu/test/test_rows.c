@@ -16,8 +16,8 @@ static void look(struct fake *fake, struct device *dev, unsigned int vms, struct
 		 struct sample *now)
 {
 	fake_init(fake, dev, vms);
-	assert_int_equal(sample_take(before, dev, "/nonexistent", 0), 0);
-	assert_int_equal(sample_take(now, dev, "/nonexistent", 0), 0);
+	assert_int_equal(sample_take(before, dev, "/nonexistent", 0, SAMPLE_NO_EVENTS), 0);
+	assert_int_equal(sample_take(now, dev, "/nonexistent", 0, SAMPLE_NO_EVENTS), 0);
 	now->time = before->time + NS_PER_S;
 }
 
@@ -106,11 +106,11 @@ static void vms_that_end_are_left_out(void **state)
 
 	fake_init(&fake, &dev, 3);
 	fake.ended[0] = true;
-	assert_int_equal(sample_take(&now, &dev, "/nonexistent", 0), 0);
+	assert_int_equal(sample_take(&now, &dev, "/nonexistent", 0, SAMPLE_NO_EVENTS), 0);
 	assert_int_equal(now.vms, 2);
 	assert_int_equal(now.vm[0].vm.info.id, 2);
 	sample_free(&now);
-	assert_int_equal(sample_take(&now, &dev, "/nonexistent", 1), 0);
+	assert_int_equal(sample_take(&now, &dev, "/nonexistent", 1, SAMPLE_NO_EVENTS), 0);
 	assert_int_equal(now.vms, 0);
 	sample_free(&now);
 }

@@ -233,10 +233,10 @@ static void only_the_name_that_is_needed(void **state)
 	assert_string_equal(vm.name, "web1");
 	assert_int_equal(vm_lookup(&dev, *state, "1000", &vm, f), STATUS_OK);
 	assert_int_equal(vm_lookup(&dev, *state, "#9", &vm, f), STATUS_NO_VM);
-	assert_int_equal(sample_take(&sample, &dev, *state, 1), 0);
+	assert_int_equal(sample_take(&sample, &dev, *state, 1, SAMPLE_NO_EVENTS), 0);
 	assert_int_equal(sample.vms, 1);
 	sample_free(&sample);
-	assert_int_equal(sample_take(&sample, &dev, *state, 9), 0);
+	assert_int_equal(sample_take(&sample, &dev, *state, 9, SAMPLE_NO_EVENTS), 0);
 	assert_int_equal(sample.vms, 0);
 	sample_free(&sample);
 	/* a name may be anyone's */
