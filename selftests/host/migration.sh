@@ -36,10 +36,11 @@ linger() {
 	move "$1" "$2" && qmp "$1" query-migrate --until status=active status=failed >/dev/null
 }
 
-# settings NAME: freeze mode and TSC, as the module has them
+# settings NAME: freeze mode, TSC and the hypervisor's events, as the module has them
 settings() {
 	qmp "$1" x-query-kvm-vpmu | sed 's/.*"freeze":"\([a-z]*\)".*/\1/'
 	qmp "$1" x-query-kvm-vpmu | sed 's/.*"tsc":"\([a-z]*\)".*/\1/'
+	qmp "$1" x-query-kvm-vpmu | grep -o '"events":[a-z]*'
 }
 
 # says WHAT NAME TEXT: that QEMU did
@@ -88,9 +89,31 @@ linger source target
 qmp source x-kvm-vpmu-set '{"freeze": "hybrid", "tsc": "vcpu"}' >/dev/null
 speed_up source
 is "the same host: the migration" "$(ended source)" completed
-is "the same host: settings" "$(settings target)" $'hybrid\nvcpu'
+is "the same host: settings" "$(settings target)" $'hybrid\nvcpu\n"events":false'
 end_qemu source
 goes_on "the same host" target
+
+# So do the hypervisor's events, to a module that has them.
+qmp target x-kvm-vpmu-set '{"events": true}' >/dev/null
+export LD_PRELOAD=$PROGRAMS/old_module.so OLD_ABI=7
+refuses target "no events there" "which this host's module kvm_vpmu is too old for" -cpu host,-svm
+unset LD_PRELOAD OLD_ABI
+start_qemu events "${guest[@]}" -cpu host,-svm -incoming defer
+is "events: the migration" "$(outcome target events)" completed
+is "events: settings" "$(settings events)" $'hybrid\nvcpu\n"events":true'
+end_qemu target
+goes_on "events" events
+# Off while the VM moves is known there, on isn't.
+qmp events x-kvm-vpmu-set '{"events": false}' >/dev/null
+start_qemu events-2 "${guest[@]}" -cpu host,-svm -incoming defer
+linger events events-2
+qmp events x-kvm-vpmu-set '{"events": true}' >/dev/null
+speed_up events
+is "events while it moves: the migration" "$(ended events)" failed
+says "events while it moves" events "were changed while it migrated"
+goes_on "events while it moves" events
+end_qemu events-2
+end_qemu events
 
 # What knows nothing of PerfMonV2 never sets its global control.
 starts core host,-svm,vpmu=on,perfmon-v2=off
@@ -121,7 +144,7 @@ end_qemu late
 refuses free-2 "set: without the module" "which this VM doesn't use here" -cpu host,-svm,vpmu=off
 start_qemu free-3 "${guest[@]}" -cpu host,-svm -incoming defer
 is "set: the migration" "$(outcome free-2 free-3)" completed
-is "set: settings" "$(settings free-3)" $'guest\nwall'
+is "set: settings" "$(settings free-3)" $'guest\nwall\n"events":false'
 end_qemu free-2
 vmm=qemu-system-x86_64
 start_qemu unpatched "${guest[@]}" -cpu host,-svm -incoming defer

@@ -65,6 +65,23 @@ settings "vpmu-tsc=wall" host,vpmu=on,vpmu-tsc=wall hybrid wall
 settings "vpmu-tsc=vcpu" host,vpmu-tsc=vcpu hybrid vcpu
 settings "all of them" host,vpmu=on,vpmu-freeze=guest,vpmu-tsc=vcpu guest vcpu
 warned "vpmu=off" host,vpmu=off ""
+
+# can_count WHAT CPU true|false: the hypervisor's events
+can_count() {
+	number=$((number + 1))
+	start_qemu $number "${guest[@]}" -cpu "$2" || return
+	is "$1" "$(qmp $number x-query-kvm-vpmu | grep -o '"events":[a-z]*')" "\"events\":$3"
+	is "$1: QEMU says" "$(cat "$dir/$number.log")" ""
+	end_qemu $number
+}
+can_count "nothing said: events" host false
+can_count "vpmu-events=on" host,vpmu-events=on true
+can_count "vpmu-events=off" host,vpmu=on,vpmu-events=off false
+echo on >/sys/module/kvm_vpmu/parameters/events
+can_count "the module's events=on: vpmu-events=auto" host,vpmu-events=auto true
+can_count "the module's events=on: vpmu-events=off" host,vpmu-events=off false
+echo off >/sys/module/kvm_vpmu/parameters/events
+
 # attached WHAT CPU VCPUS
 attached() {
 	number=$((number + 1))
@@ -84,6 +101,8 @@ refused "vpmu=perhaps" host,vpmu=perhaps "does not accept value 'perhaps'"
 refused "vpmu-freeze=none" host,vpmu-freeze=none "does not accept value 'none'"
 refused "vpmu-freeze without a value" host,vpmu-freeze= "does not accept value ''"
 refused "vpmu-tsc=host" host,vpmu-tsc=host "does not accept value 'host'"
+refused "vpmu-events=perhaps" host,vpmu-events=perhaps "does not accept value 'perhaps'"
+refused "events with vpmu=off" host,vpmu=off,vpmu-events=on "need vpmu=on"
 refused "settings with vpmu=off" host,vpmu=off,vpmu-freeze=guest "need vpmu=on"
 accel=tcg
 refused "with TCG" max,vpmu=on "vpmu=on needs KVM"
@@ -101,6 +120,12 @@ is "set at run time: freeze mode" "$(member "$vpmu" freeze) $(member "$vpmu" tsc
 qmp live x-kvm-vpmu-set '{"tsc": "vcpu"}' >"$dir/set"
 vpmu=$(qmp live x-query-kvm-vpmu)
 is "set at run time: TSC" "$(member "$vpmu" freeze) $(member "$vpmu" tsc)" "vcpu vcpu"
+qmp live x-kvm-vpmu-set '{"events": true}' >"$dir/set"
+vpmu=$(qmp live x-query-kvm-vpmu)
+is "set at run time: events" "$(echo "$vpmu" | grep -o '"events":[a-z]*') $(member "$vpmu" freeze)" '"events":true vcpu'
+qmp live x-kvm-vpmu-set '{"events": false}' >"$dir/set"
+vpmu=$(qmp live x-query-kvm-vpmu)
+is "set at run time: no events" "$(echo "$vpmu" | grep -o '"events":[a-z]*')" '"events":false'
 is "vCPUs" "$(echo "$vpmu" | grep -o '"vcpu-id"' | wc -l)" 2
 is "counters of each" "$(echo "$vpmu" | grep -o '"select"' | wc -l)" 12
 qmp live x-kvm-vpmu-set '{"freeze": "sometimes"}' 2>"$dir/error"
@@ -117,6 +142,18 @@ sees() {
 	wait "$(cat "$dir/$number.pid")"
 	is "$1" "$(sed -n 's/^# 1 CPUs, \(.* counters\),.*/\1/p' "$dir/$number.out")" "$3"
 }
+# finds WHAT CPU LEAF: what the guest's CPUID has of the hypervisor's events
+finds() {
+	number=$((number + 1))
+	start_qemu $number -m 64 -kernel "$BUILD/bare/pmu.elf" -append list -cpu "$2" \
+		-device isa-debug-exit,iobase=0xf4,iosize=4 || return
+	wait "$(cat "$dir/$number.pid")"
+	is "$1" "$(sed -n 's/^# leaf //p' "$dir/$number.out")" "$3"
+}
+finds "no leaf without events" host,vpmu=on ""
+finds "a leaf behind KVM's" host,vpmu-events=on "40000100: last 40000101, features 1"
+finds "a leaf behind Hyper-V's" host,vpmu-events=on,hv-relaxed "40000200: last 40000201, features 1"
+finds "no leaf where KVM is hidden" host,vpmu-events=on,kvm=off ""
 v2="PerfMonV2, 6 counters" core="core extension, 6 counters" none="legacy counters only, 0 counters"
 sees "-cpu host" host "$v2"
 sees "-cpu host,pmu=off" host,pmu=off "$none"
@@ -146,7 +183,10 @@ export LD_PRELOAD=$PROGRAMS/old_module.so
 refused "vpmu=on with an older module" host,vpmu=on "too old: its interface is version 1, not 4"
 warned "a setting with an older module" host,vpmu-tsc=vcpu "have no effect: module kvm_vpmu is too old"
 warned "an older module" host ""
-unset LD_PRELOAD
+export OLD_ABI=7
+refused "events of an older module" host,vpmu=on,vpmu-events=on "too old for vpmu-events=on: its interface is version 7, not 8"
+warned "events of an older module" host,vpmu-events=on "have no effect: module kvm_vpmu is too old for vpmu-events=on"
+unset LD_PRELOAD OLD_ABI
 
 rmmod kvm_vpmu
 refused "vpmu=on without the module" host,vpmu=on "Is the module kvm_vpmu loaded"

@@ -112,6 +112,7 @@ static void requests(void)
 	refuses(KVM_VPMU_GET_VMS, hole, EFAULT, "list: the same");
 	refuses(KVM_VPMU_SET, hole, EFAULT, "set: the same");
 	refuses(KVM_VPMU_GET_VCPU, hole, EFAULT, "vCPU: the same");
+	refuses(KVM_VPMU_GET_EVENTS, hole, EFAULT, "events: the same");
 	refuses(KVM_VPMU_GET_VM, hole, EFAULT, "VM of a file: the same");
 	refuses(KVM_VPMU_GET_INFO, (void *)0xffff800000000000, EFAULT,
 		"info: an address of the kernel's");

@@ -201,6 +201,72 @@ static void check_counts(const char *what, unsigned int on, uint64_t levels, boo
 	free_vm(&vm);
 }
 
+/* Counters go on in another VM, as after a migration, and begin anew at another event's start. */
+static void check_moved(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_ON), to = make_exits(&pmu, KVM_VPMU_EVENTS_ON);
+	uint64_t select[2], value[2];
+
+	put_counter(&vm, pmu, 0, event(KVM_VPMU_EVENT_EXITS_CPUID) | OS | USR | EN, 0);
+	put_counter(&vm, pmu, 1, event(KVM_VPMU_EVENT_EXITS_IO) | OS | USR | EN, NEG(3));
+	run_round(&vm);
+	run_round(&vm);
+	for (unsigned int i = 0; i < 2; i++) {
+		select[i] = get_msr(&vm, pmu.select + i * pmu.stride);
+		value[i] = counter(&vm, pmu, i);
+	}
+	free_vm(&vm);
+	run_round(&to);
+	for (unsigned int i = 0; i < 2; i++)
+		put_counter(&to, pmu, i, select[i], value[i]);
+	run_round(&to);
+	run_round(&to);
+	is(counter(&to, pmu, 0), 4 * CPUIDS, "moved: CPUIDs of both VMs");
+	/* Two of four, as two more than before the overflow */
+	is(counter(&to, pmu, 1), 1, "moved: OUTs of both VMs, with an overflow");
+	free_vm(&to);
+}
+
+/* More events than counters take turns, as perf lets them: each has what came in its turns. */
+static void check_multiplexed(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_ON);
+	uint64_t wanted[2 * MOST_COUNTERS] = { }, counted[2 * MOST_COUNTERS] = { };
+	unsigned int wrong = 0, nr = 2 * pmu.nr < NR_EVENTS ? 2 * pmu.nr : NR_EVENTS;
+	int fd[2 * MOST_COUNTERS], nmis = interrupt_guests();
+
+	for (unsigned int i = 0; i < nr; i++)
+		fd[i] = open_event(i);
+	for (unsigned int turn = 0; turn < ROUNDS; turn++) {
+		unsigned int first = turn % 2 * pmu.nr;
+
+		for (unsigned int i = 0; i < pmu.nr && first + i < nr; i++) {
+			put_counter(&vm, pmu, i, event(events[first + i].mask) | OS | USR | EN,
+				    counted[first + i]);
+			wanted[first + i] -= happened(&vm, first + i, fd[first + i]);
+		}
+		run_round(&vm);
+		for (unsigned int i = 0; i < pmu.nr && first + i < nr; i++) {
+			counted[first + i] = counter(&vm, pmu, i);
+			wanted[first + i] += happened(&vm, first + i, fd[first + i]);
+			put_counter(&vm, pmu, i, 0, 0);
+		}
+	}
+	for (unsigned int i = 0; i < nr; i++) {
+		close(fd[i]);
+		if (counted[i] == wanted[i])
+			continue;
+		printf("# %#x, %s: %llu, counted: %llu\n", events[i].mask, name_of(i),
+		       (unsigned long long)wanted[i], (unsigned long long)counted[i]);
+		wrong++;
+	}
+	check(!wrong, "%u events take turns on %u counters", nr, pmu.nr);
+	close(nmis);
+	free_vm(&vm);
+}
+
 /* A counter of all VM exits beside KVM's, in hardware's company */
 static void check_beside_hardware(void)
 {
@@ -356,6 +422,8 @@ int main(void)
 	check_observed();
 	check_requests();
 	check_filter();
+	check_moved();
+	check_multiplexed();
 	check_beside_hardware();
 	/* The last OUT isn't completed. */
 	check_samples(KVM_VPMU_EVENT_EXITS_IO, 1, ROUNDS, exits_behind_out);

@@ -258,6 +258,13 @@ static int get_vcpu(struct life *l)
 	return 0;
 }
 
+static int get_events(struct life *l)
+{
+	struct kvm_vpmu_events events = { .fd = l->vm, .flags = KVM_VPMU_EVENTS_OBSERVE };
+
+	return ioctl(l->device, KVM_VPMU_GET_EVENTS, &events);
+}
+
 static int set_vm(struct life *l)
 {
 	struct kvm_vpmu_settings settings = {
@@ -333,6 +340,7 @@ static const struct call {
 	{ "KVM_VPMU_GET_VMS", get_vms },
 	{ "KVM_VPMU_GET_VM", get_vm },
 	{ "KVM_VPMU_GET_VCPU", get_vcpu },
+	{ "KVM_VPMU_GET_EVENTS", get_events },
 	{ "KVM_VPMU_SET", set_vm },
 	{ "KVM_RUN", run },
 	{ "close of a vCPU", close_second },

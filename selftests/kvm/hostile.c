@@ -1203,6 +1203,7 @@ static void run_perf(struct random r)
 
 static const unsigned long requests[] = {
 	KVM_VPMU_GET_INFO, KVM_VPMU_GET_VMS, KVM_VPMU_SET, KVM_VPMU_GET_VCPU, KVM_VPMU_GET_VM, KVM_VPMU_ATTACH,
+	KVM_VPMU_GET_EVENTS,
 };
 
 /* No VM is named by a descriptor here, and freeze modes are changed between those that count the same. */
@@ -1214,6 +1215,7 @@ static void run_device(struct random r)
 			.id = 1 + below(&r, 50), .fd = -1, .fields = KVM_VPMU_SET_FREEZE | KVM_VPMU_SET_TSC,
 			.freeze = below(&r, 2), .tsc = below(&r, 2),
 		};
+		struct kvm_vpmu_events e = { .flags = KVM_VPMU_EVENTS_OBSERVE };
 		struct kvm_vpmu_vcpu v = { .vm = s.id, .index = below(&r, 3) };
 		struct kvm_vpmu_vm all[4];
 		struct kvm_vpmu_vms list = { .vms = (uintptr_t)all, .room = 4 };
@@ -1228,12 +1230,14 @@ static void run_device(struct random r)
 		ioctl(fd, any(&r), garbage);
 		ioctl(fd, request, (void *)any(&r));
 		if (!ioctl(fd, KVM_VPMU_GET_VMS, &list) && list.count)
-			s.id = v.vm = all[below(&r, list.count < 4 ? list.count : 4)].id;
+			s.id = v.vm = e.vm = all[below(&r, list.count < 4 ? list.count : 4)].id;
 		ioctl(fd, KVM_VPMU_SET, &s);
 		ioctl(fd, KVM_VPMU_GET_VCPU, &v);
-		close(fd);
-		shared->requests += 6;
+		/* The VM is observed until the file is closed. */
+		ioctl(fd, KVM_VPMU_GET_EVENTS, &e);
 		pause_ms(1 + below(&r, 5));
+		close(fd);
+		shared->requests += 7;
 	}
 }
 

@@ -31,9 +31,9 @@
 
 /* What is asked for, in this order */
 enum request {
-	INFO, LIST, READ_NUMBER, READ_NO_NUMBER, SET_NUMBER, SET_NO_NUMBER,
-	VM_OWN, READ_OWN, SET_OWN, CHOOSE_OWN, CHOOSE_NEW, CHOOSE_FILE,
-	VM_OTHER, READ_OTHER, SET_OTHER, CHOOSE_OTHER,
+	INFO, LIST, READ_NUMBER, READ_NO_NUMBER, EVENTS_NUMBER, SET_NUMBER, SET_NO_NUMBER,
+	VM_OWN, READ_OWN, EVENTS_OWN, SET_OWN, CHOOSE_OWN, CHOOSE_NEW, CHOOSE_FILE,
+	VM_OTHER, READ_OTHER, EVENTS_OTHER, SET_OTHER, CHOOSE_OTHER,
 	REQUESTS
 };
 
@@ -42,16 +42,19 @@ static const char *const names[REQUESTS] = {
 	[LIST] = "GET_VMS",
 	[READ_NUMBER] = "GET_VCPU by the number of another's VM",
 	[READ_NO_NUMBER] = "GET_VCPU by a number that no VM has",
+	[EVENTS_NUMBER] = "GET_EVENTS by the number of another's VM",
 	[SET_NUMBER] = "SET by the number of another's VM",
 	[SET_NO_NUMBER] = "SET by a number that no VM has",
 	[VM_OWN] = "GET_VM by its VM's file",
 	[READ_OWN] = "GET_VCPU by its VM's file",
+	[EVENTS_OWN] = "GET_EVENTS by its VM's file",
 	[SET_OWN] = "SET by its VM's file",
 	[CHOOSE_OWN] = "ATTACH by the file of its VM, which has a vCPU",
 	[CHOOSE_NEW] = "ATTACH by the file of its VM without a vCPU",
 	[CHOOSE_FILE] = "ATTACH for its own VMs to come",
 	[VM_OTHER] = "GET_VM by a file that isn't a VM",
 	[READ_OTHER] = "GET_VCPU by a file that isn't a VM",
+	[EVENTS_OTHER] = "GET_EVENTS by a file that isn't a VM",
 	[SET_OTHER] = "SET by a file that isn't a VM",
 	[CHOOSE_OTHER] = "ATTACH by a file that isn't a VM",
 };
@@ -192,6 +195,7 @@ static void ask_all(int fd)
 		.freeze = KVM_VPMU_FREEZE_VCPU,
 	};
 	struct kvm_vpmu_attach attach = { .attach = KVM_VPMU_ATTACH_YES };
+	struct kvm_vpmu_events e = { .flags = KVM_VPMU_EVENTS_OBSERVE };
 	struct kvm_vpmu_vm_of_fd of;
 	int own = ioctl(vm.kvm, KVM_CREATE_VM, 0), new = ioctl(vm.kvm, KVM_CREATE_VM, 0);
 
@@ -205,6 +209,8 @@ static void ask_all(int fd)
 	ask(fd, READ_NUMBER, KVM_VPMU_GET_VCPU, &v);
 	v = (struct kvm_vpmu_vcpu){ .vm = ~0ull };
 	ask(fd, READ_NO_NUMBER, KVM_VPMU_GET_VCPU, &v);
+	e.vm = victim.id;
+	ask(fd, EVENTS_NUMBER, KVM_VPMU_GET_EVENTS, &e);
 	ask(fd, SET_NUMBER, KVM_VPMU_SET, &s);
 	s.id = ~0ull;
 	ask(fd, SET_NO_NUMBER, KVM_VPMU_SET, &s);
@@ -214,6 +220,8 @@ static void ask_all(int fd)
 	found->vm = of.vm;
 	found->vcpu = (struct kvm_vpmu_vcpu){ .fd = own };
 	ask(fd, READ_OWN, KVM_VPMU_GET_VCPU, &found->vcpu);
+	e = (struct kvm_vpmu_events){ .fd = own, .flags = KVM_VPMU_EVENTS_OBSERVE };
+	ask(fd, EVENTS_OWN, KVM_VPMU_GET_EVENTS, &e);
 	s.id = 0;
 	s.fd = own;
 	ask(fd, SET_OWN, KVM_VPMU_SET, &s);
@@ -228,6 +236,8 @@ static void ask_all(int fd)
 	ask(fd, VM_OTHER, KVM_VPMU_GET_VM, &of);
 	v = (struct kvm_vpmu_vcpu){ .fd = vm.kvm };
 	ask(fd, READ_OTHER, KVM_VPMU_GET_VCPU, &v);
+	e.fd = vm.kvm;
+	ask(fd, EVENTS_OTHER, KVM_VPMU_GET_EVENTS, &e);
 	s.fd = vm.kvm;
 	ask(fd, SET_OTHER, KVM_VPMU_SET, &s);
 	attach.fd = vm.kvm;
@@ -261,6 +271,7 @@ static int expected(const struct user *user, enum request request)
 	switch (request) {
 	case LIST:
 	case READ_NUMBER:
+	case EVENTS_NUMBER:
 		return user->reads_all ? 0 : EPERM;
 	case READ_NO_NUMBER:
 		return user->reads_all ? ENOENT : EPERM;
@@ -272,6 +283,7 @@ static int expected(const struct user *user, enum request request)
 		return EBUSY;
 	case VM_OTHER:
 	case READ_OTHER:
+	case EVENTS_OTHER:
 	case SET_OTHER:
 	case CHOOSE_OTHER:
 		return EINVAL;

@@ -125,6 +125,16 @@
 /* Unit masks are below this, without KVM_VPMU_EVENT_TWICE. */
 #define KVM_VPMU_EVENT_MASKS	0x80
 
+/*
+ * How a guest finds by CPUID that it can count them, if its VMM says so: a leaf from
+ * 0x40000000 to 0x4000ff00 in steps of 0x100, where EBX, ECX and EDX are the signature's
+ * bytes.  EAX is the last leaf from there.  In leaf + KVM_VPMU_CPUID_FEATURES, EAX has
+ * KVM_VPMU_CPUID_EVENTS.
+ */
+#define KVM_VPMU_CPUID_SIGNATURE	"kvm-vpmu\0\0\0"	/* and the literal's own NUL */
+#define KVM_VPMU_CPUID_FEATURES		1
+#define KVM_VPMU_CPUID_EVENTS		(1u << 0)
+
 /* The most counters that a vCPU can have */
 #define KVM_VPMU_COUNTERS	16
 

@@ -189,7 +189,7 @@ struct counts {
 };
 
 static const struct operation *operation = operations;
-static bool pmu = true, off;
+static bool pmu = true, off, observed;
 static int freeze = -1;
 static uint64_t selects[MAX_COUNTERS];
 static unsigned int nr;
@@ -265,9 +265,13 @@ static void measure(void)
 		};
 		int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 
+		struct kvm_vpmu_events e = { .fd = vm.fd, .flags = KVM_VPMU_EVENTS_OBSERVE };
+
 		if (device < 0)
 			err(1, "/dev/kvm-vpmu");
 		IOCTL(device, KVM_VPMU_SET, &s);
+		if (observed)
+			IOCTL(device, KVM_VPMU_GET_EVENTS, &e);
 	}
 	memcpy(vm.memory + GP_HANDLER, fault_start, fault_end - fault_start);
 	set_apic(&vm, APIC_SPIV, 0x1ff);
@@ -310,6 +314,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (freeze < 0)
 			argp_error(state, "no freeze mode '%s'", arg);
 		return 0;
+	case 'v':
+		observed = true;
+		return 0;
 	case 'O':
 		off = true;
 		return 0;
@@ -333,6 +340,7 @@ int main(int argc, char **argv)
 		  "pmi, first_pmi (up to its handler), no_pmi", 0 },
 		{ "no-pmu", 'p', NULL, 0, "the VM has no PMU", 0 },
 		{ "freeze", 'f', "MODE", 0, "its freeze mode: hybrid, guest or vcpu", 0 },
+		{ "observed", 'v', NULL, 0, "with --freeze: the host looks at the hypervisor's events", 0 },
 		{ "off", 'O', NULL, 0, "all its counters are off, by global control", 0 },
 		{ }
 	};

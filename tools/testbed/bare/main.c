@@ -8,6 +8,18 @@ void main(void);
 /* t-regs.c */
 void regs_at_reset(void);
 
+/* Does a VMM say that we can count the hypervisor's events?  linux/kvm_vpmu.h has the leaf. */
+static void look_for_events(void)
+{
+	for (u32 base = 0x40000000; base < 0x40010000; base += 0x100) {
+		struct cpuid c = cpuid(base, 0);
+
+		if (c.b != 0x2d6d766b || c.c != 0x756d7076 || c.d)
+			continue;
+		print("# leaf %x: last %x, features %x\n", base, c.a, cpuid(base + 1, 0).a);
+	}
+}
+
 void main(void)
 {
 	const u32 *mbi = (const u32 *)(u64)mbi_addr;
@@ -27,6 +39,8 @@ void main(void)
 	      pmu.intel ? "architectural" : pmu.v2 ? "PerfMonV2" : pmu.core ? "core extension" : "legacy counters only",
 	      pmu.nr, x2apic ? "x2APIC" : "xAPIC", pmu.oracle ? "there" : "missing");
 
+	if (cmdline_has("list"))
+		look_for_events();
 	if (cmdline_has("steady")) {
 		steady();
 		t_done();
