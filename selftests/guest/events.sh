@@ -78,6 +78,16 @@ for data in causes exits; do
 	is "$data: samples lost or throttled" "$(perf report -i $data.data --stats 2>/dev/null | grep -cE 'LOST|THROTTLE')" 0
 done
 
+# ---- no event of a CPU's own has these encodings, by perf's tables: Zen 1 to 5, Nehalem to Emerald Rapids
+for cpu in AuthenticAMD-23-1-2 AuthenticAMD-23-49-0 AuthenticAMD-25-1-1 AuthenticAMD-25-11-1 AuthenticAMD-26-2-1 \
+	GenuineIntel-6-1E-5 GenuineIntel-6-2D-7 GenuineIntel-6-3C-3 GenuineIntel-6-55-4 GenuineIntel-6-6A-6 GenuineIntel-6-CF-2; do
+	code=e40
+	[ "${cpu%%-*}" = AuthenticAMD ] || code=eb
+	PERF_CPUID=$cpu perf list -j >list 2>/dev/null
+	within "$cpu: events of perf's table" "$(grep -c '"Encoding": "cpu/.*event=' list)" 50 100000
+	is "$cpu: events of code $code" "$(grep -ciE "\"Encoding\": \"cpu/(.*,)?event=0x0*$code[,/]" list)" 0
+done
+
 # ---- names in sysfs
 insmod "$BUILD/module/$(uname -r)/kvm_vpmu_guest.ko"
 is "the module of names: status" $? 0

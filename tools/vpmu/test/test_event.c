@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "event.h"
+#include "hypervisor.h"
 
 #define UK	(EVENT_USR | EVENT_OS)
 
@@ -162,6 +163,37 @@ static void round_trip(const char *pmu, unsigned int least, bool defaults)
 	event_names_free(&names);
 }
 
+/* No CPU that libpfm knows has an event of its own where the hypervisor's are. */
+static void no_other_event_is_there(void **state)
+{
+	unsigned int amd = 0, intel = 0;
+	int p;
+
+	for (p = PFM_PMU_NONE; p < PFM_PMU_MAX; p++) {
+		pfm_pmu_info_t pmu = { .size = sizeof(pmu) };
+		struct event_names names;
+		bool is_amd;
+		size_t i;
+
+		if (pfm_get_pmu_info(p, &pmu) != PFM_SUCCESS || pmu.type != PFM_PMU_TYPE_CORE ||
+		    !strncmp(pmu.name, "netburst", 8))
+			continue;
+		is_amd = !strncmp(pmu.name, "amd64_", 6);
+		assert_true(event_names_init_pmu(&names, pmu.name));
+		for (i = 0; i < names.host.count; i++) {
+			uint32_t code = names.host.entry[i].code;
+
+			if (is_amd ? code == hypervisor_event_code(false) :
+				     (code & 0xff) == hypervisor_event_code(true))
+				fail_msg("%s has an event %x", pmu.name, code);
+		}
+		*(is_amd ? &amd : &intel) += names.host.count > 20;
+		event_names_free(&names);
+	}
+	assert_true(amd >= 8);
+	assert_true(intel >= 20);
+}
+
 static void names_are_what_libpfm_takes(void **state)
 {
 	round_trip("amd64_fam19h_zen4", 250, false);
@@ -302,6 +334,7 @@ int main(void)
 		cmocka_unit_test(modifiers),
 		cmocka_unit_test(other_families),
 		cmocka_unit_test(names_are_what_libpfm_takes),
+		cmocka_unit_test(no_other_event_is_there),
 		cmocka_unit_test(hypervisor),
 	};
 
