@@ -484,10 +484,8 @@ void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)
 	unsigned long denied = denied_counters(vv);
 	unsigned long flags;
 
-	local_irq_save(flags);
-	set_observed(vv);
-	local_irq_restore(flags);
-	if (freeze == vv->freeze && events == vv->events && denied == vv->denied)
+	if (freeze == vv->freeze && events == vv->events && denied == vv->denied &&
+	    READ_ONCE(vv->vm->observed) == vv->event.observed)
 		return;
 
 	local_irq_save(flags);
@@ -495,6 +493,7 @@ void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)
 	vv->freeze = freeze;
 	vv->denied = denied;
 	set_events(vv, events);
+	set_observed(vv);
 	start_all(vv);
 	local_irq_restore(flags);
 }
