@@ -182,7 +182,10 @@ static void settle(struct vpmu_events *e)
 	e->delay = current->sched_info.run_delay;
 }
 
-/* The first counter is started, or the VM is observed.  Where the vCPU has run before, and how long it waited, is past. */
+/*
+ * The first counter is started, or the VM is observed.  Where the vCPU has run before, and how long
+ * it waited, is past.
+ */
 static void begin(struct vpmu_vcpu *vv)
 {
 	struct vpmu_events *e = &vv->event;

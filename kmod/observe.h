@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who in the host observes the hypervisor's events of which VM (KVM_VPMU_EVENTS_OBSERVE of uapi). */
+/* Who observes the hypervisor's events of which VM (KVM_VPMU_EVENTS_OBSERVE of uapi). */
 #ifndef VPMU_OBSERVE_H
 #define VPMU_OBSERVE_H
 

@@ -19,7 +19,10 @@ struct vpmu_vcpu *vpmu_find(struct kvm_vcpu *vcpu);
 struct vpmu_vm *vpmu_find_vm(u64 id);
 struct vpmu_vm *vpmu_find_vm_by_file(const struct file *file);
 
-/* Let @vm's vCPUs look at their settings before they execute another instruction; under vpmu_vms_lock. */
+/*
+ * Let @vm's vCPUs look at their settings before they execute another instruction; under
+ * vpmu_vms_lock.
+ */
 void vpmu_vm_kick(struct vpmu_vm *vm);
 
 /* An object for a vCPU that is going to be created, or NULL: no memory */

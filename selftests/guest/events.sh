@@ -83,9 +83,9 @@ for cpu in AuthenticAMD-23-1-2 AuthenticAMD-23-49-0 AuthenticAMD-25-1-1 Authenti
 	GenuineIntel-6-1E-5 GenuineIntel-6-2D-7 GenuineIntel-6-3C-3 GenuineIntel-6-55-4 GenuineIntel-6-6A-6 GenuineIntel-6-CF-2; do
 	code=e40
 	[ "${cpu%%-*}" = AuthenticAMD ] || code=eb
-	PERF_CPUID=$cpu perf list -j >list 2>/dev/null
-	within "$cpu: events of perf's table" "$(grep -c '"Encoding": "cpu/.*event=' list)" 50 100000
-	is "$cpu: events of code $code" "$(grep -ciE "\"Encoding\": \"cpu/(.*,)?event=0x0*$code[,/]" list)" 0
+	PERF_CPUID=$cpu perf list -j >table 2>/dev/null
+	within "$cpu: events of perf's table" "$(grep -c '"Encoding": "cpu/.*event=' table)" 50 100000
+	is "$cpu: events of code $code" "$(grep -ciE "\"Encoding\": \"cpu/(.*,)?event=0x0*${code}[,/]" table)" 0
 done
 
 # ---- names in sysfs
