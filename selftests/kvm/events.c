@@ -5,6 +5,7 @@
  * the VM's owner says otherwise.  TAP.
  */
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
@@ -46,6 +47,42 @@ asm(".code16\n"
     "exits_behind_out:\n"
     "	jmp 1b\n"
     "exits_end:\n"
+    ".code64\n");
+
+/*
+ * A hypercall (VMMCALL or VMCALL, as the vendor has it), a store, an interrupt of one's own that
+ * is pending before it can come, an OUT; and handlers of interrupts and NMIs
+ */
+#define VECTOR		0x41
+#define IRQ_HANDLER	0x3400
+#define IRET_HANDLER	0x3600
+extern const char work_start[], work_hypercall[], work_end[], irq_start[], irq_end[], iret_start[],
+	iret_end[];
+asm(".code16\n"
+    "work_start:\n"
+    "1:	mov $99, %eax\n"	/* No such hypercall */
+    "work_hypercall:\n"
+    "	.byte 0x0f, 0x01, 0xd9\n"
+    "	mov %al, 0xb000\n"
+    "	mov $0x83f, %ecx\n"	/* x2APIC: self IPI */
+    "	mov $0x41, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	sti\n"
+    "	nop\n"
+    "	cli\n"
+    "	out %al, $0x10\n"
+    "	jmp 1b\n"
+    "work_end:\n"
+    "irq_start:\n"
+    "	mov $0x80b, %ecx\n"	/* x2APIC: EOI */
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "iret_start:\n"
+    "	iret\n"
+    "irq_end:\n"
+    "iret_end:\n"
     ".code64\n");
 
 /* What the same event is in KVM's statistics, or as a tracepoint with the filter for a vendor */
@@ -94,9 +131,6 @@ static const struct {
 
 #define NR_EVENTS	(sizeof(events) / sizeof(*events))
 
-/* Exits, I/O, MMIO, faults (all, fixed), emulated, MSRs, CPUIDs, NMIs, returns at least */
-#define SEEN		10
-
 static int device;
 
 static struct vm make_exits(struct pmu *pmu, unsigned int on)
@@ -121,6 +155,83 @@ static void run_round(struct vm *vm)
 	if (vm->run->exit_reason != KVM_EXIT_IO)
 		errx(1, "KVM_RUN: exit reason %u", vm->run->exit_reason);
 }
+
+static struct kvm_userspace_memory_region logged(const struct vm *vm)
+{
+	return (struct kvm_userspace_memory_region){
+		.flags = KVM_MEM_LOG_DIRTY_PAGES, .memory_size = vm->size,
+		.userspace_addr = (uintptr_t)vm->memory,
+	};
+}
+
+static struct vm make_work(struct pmu *pmu, unsigned int on)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct kvm_userspace_memory_region region = logged(&vm);
+	struct {
+		struct kvm_signal_mask mask;
+		uint64_t none;
+	} signals = { .mask.len = 8 };
+	sigset_t usr1;
+
+	*pmu = pmu_of(&vm);
+	if (set_events(device, &vm, on))
+		err(1, "KVM_VPMU_SET");
+	load_code(&vm, work_start, work_end, (struct kvm_regs){ .rsi = 0 });
+	if (on_intel())
+		vm.memory[CODE + (work_hypercall - work_start) + 2] = 0xc1;
+	memcpy(vm.memory + IRQ_HANDLER, irq_start, irq_end - irq_start);
+	memcpy(vm.memory + IRET_HANDLER, iret_start, iret_end - iret_start);
+	*word_at(&vm, 4 * VECTOR) = IRQ_HANDLER;
+	*word_at(&vm, 4 * 2) = IRET_HANDLER;
+	set_msr(&vm, APIC_BASE, get_msr(&vm, APIC_BASE) | X2APIC_ENABLE);
+	set_apic(&vm, APIC_SPIV, 0x1ff);
+	IOCTL(vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	/* It comes in KVM_RUN only. */
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &usr1, NULL);
+	IOCTL(vm.vcpu, KVM_SET_SIGNAL_MASK, &signals);
+	return vm;
+}
+
+/* A signal; two NMIs, of which one has to wait; pages that are write-protected again */
+static void run_work(struct vm *vm)
+{
+	uint64_t bitmap[MEMORY / 4096 / 64 + 1];
+	struct kvm_dirty_log log = { .dirty_bitmap = bitmap };
+	sigset_t usr1;
+	int signal;
+
+	raise(SIGUSR1);
+	if (!ioctl(vm->vcpu, KVM_RUN, NULL) || errno != EINTR)
+		err(1, "KVM_RUN with a signal");
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	sigwait(&usr1, &signal);
+	IOCTL(vm->fd, KVM_GET_DIRTY_LOG, &log);
+	IOCTL(vm->vcpu, KVM_NMI, NULL);
+	IOCTL(vm->vcpu, KVM_NMI, NULL);
+	run_until(vm, KVM_EXIT_IO);
+}
+
+/* What a VM does, and how many kinds of events that are at least, on AMD and Intel */
+static const struct work {
+	const char *name;
+	struct vm (*make)(struct pmu *pmu, unsigned int on);
+	void (*round)(struct vm *vm);
+	unsigned int amd, intel;
+} exits_work = {
+	/* Exits, I/O, MMIO, faults (all, fixed), emulated, MSRs, CPUIDs, NMIs, returns */
+	"exits", make_exits, run_round, 10, 10,
+}, kvm_work = {
+	/*
+	 * Exits, I/O, windows for NMIs, signals, hypercalls, NMIs, exits for the host's NMIs, returns;
+	 * and, where no hardware delivers interrupts or logs writes for KVM, windows for interrupts,
+	 * interrupts, MSRs, faults (all, fixed, fast)
+	 */
+	"work", make_work, run_work, 14, 8,
+};
 
 /* A host's event that this thread's guests cause.  Its interrupts are NMIs, and VM exits. */
 static int interrupt_guests(void)
@@ -160,11 +271,17 @@ static const char *name_of(unsigned int i)
 	return events[i].stat ? events[i].stat : events[i].tracepoint;
 }
 
+static unsigned int least_kinds(const struct work *work)
+{
+	return on_intel() ? work->intel : work->amd;
+}
+
 /* All events, as many at a time as there are counters, with @levels; they count if @counts. */
-static void check_counts(const char *what, unsigned int on, uint64_t levels, bool counts)
+static void check_counts(const struct work *work, const char *what, unsigned int on, uint64_t levels,
+			 bool counts)
 {
 	struct pmu pmu;
-	struct vm vm = make_exits(&pmu, on);
+	struct vm vm = work->make(&pmu, on);
 	int nmis = interrupt_guests();
 	unsigned int wrong = 0, seen = 0;
 
@@ -178,7 +295,7 @@ static void check_counts(const char *what, unsigned int on, uint64_t levels, boo
 			before[i] = happened(&vm, first + i, fd[i]);
 		}
 		for (unsigned int round = 0; round < ROUNDS; round++)
-			run_round(&vm);
+			work->round(&vm);
 		for (unsigned int i = 0; i < pmu.nr && first + i < NR_EVENTS; i++) {
 			n = happened(&vm, first + i, fd[i]) - before[i];
 			close(fd[i]);
@@ -195,8 +312,8 @@ static void check_counts(const char *what, unsigned int on, uint64_t levels, boo
 			put_counter(&vm, pmu, i, 0, 0);
 		}
 	}
-	check(!wrong, "%s: as KVM's statistics and tracepoints", what);
-	check(seen >= SEEN, "%s: %u kinds of events came", what, seen);
+	check(!wrong, "%s, %s: as KVM's statistics and tracepoints", work->name, what);
+	check(seen >= least_kinds(work), "%s, %s: %u kinds of events came", work->name, what, seen);
 	close(nmis);
 	free_vm(&vm);
 }
@@ -326,10 +443,10 @@ static void check_filter(void)
 }
 
 /* The host looks at the events of a VM whose guest can't, all at once. */
-static void check_observed(void)
+static void check_observed(const struct work *work)
 {
 	struct pmu pmu;
-	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_OFF);
+	struct vm vm = work->make(&pmu, KVM_VPMU_EVENTS_OFF);
 	int nmis = interrupt_guests(), observer = open("/dev/kvm-vpmu", O_RDWR), fd[NR_EVENTS];
 	uint64_t before[NR_EVENTS], total = kvm_stat(&vm, "exits");
 	struct kvm_vpmu_events start, end, unobserved = { .fd = vm.fd };
@@ -347,7 +464,7 @@ static void check_observed(void)
 	start = observe(observer, &vm);
 	observe(observer, &vm);
 	for (unsigned int round = 0; round < ROUNDS; round++)
-		run_round(&vm);
+		work->round(&vm);
 	end = observe(observer, &vm);
 	is(end.observed, 1, "somebody observes");
 	for (unsigned int i = 0; i < NR_EVENTS; i++) {
@@ -362,12 +479,12 @@ static void check_observed(void)
 		       (unsigned long long)n, (unsigned long long)counted);
 		wrong++;
 	}
-	check(!wrong, "the host's view: as KVM's statistics and tracepoints");
-	check(seen >= SEEN, "the host's view: %u kinds of events came", seen);
+	check(!wrong, "%s, the host's view: as KVM's statistics and tracepoints", work->name);
+	check(seen >= least_kinds(work), "%s, the host's view: %u kinds of events came", work->name, seen);
 
 	/* What costs something ends with the observer's file. */
 	close(observer);
-	run_round(&vm);
+	work->round(&vm);
 	IOCTL(device, KVM_VPMU_GET_EVENTS, &unobserved);
 	is(unobserved.observed, 0, "nobody observes any more");
 	is(unobserved.count[KVM_VPMU_EVENT_EXITS_CPUID], end.count[KVM_VPMU_EVENT_EXITS_CPUID],
@@ -415,11 +532,13 @@ int main(void)
 	check(set_events(device, &vm, 2) && errno == EINVAL, "an unknown setting is refused");
 	free_vm(&vm);
 
-	check_counts("off", KVM_VPMU_EVENTS_OFF, OS | USR, false);
-	check_counts("all levels", KVM_VPMU_EVENTS_ON, OS | USR, true);
-	check_counts("kernel mode", KVM_VPMU_EVENTS_ON, OS, true);
-	check_counts("user mode", KVM_VPMU_EVENTS_ON, USR, false);
-	check_observed();
+	check_counts(&exits_work, "off", KVM_VPMU_EVENTS_OFF, OS | USR, false);
+	check_counts(&exits_work, "all levels", KVM_VPMU_EVENTS_ON, OS | USR, true);
+	check_counts(&exits_work, "kernel mode", KVM_VPMU_EVENTS_ON, OS, true);
+	check_counts(&exits_work, "user mode", KVM_VPMU_EVENTS_ON, USR, false);
+	check_counts(&kvm_work, "all levels", KVM_VPMU_EVENTS_ON, OS | USR, true);
+	check_observed(&exits_work);
+	check_observed(&kvm_work);
 	check_requests();
 	check_filter();
 	check_moved();
