@@ -6,8 +6,10 @@
  */
 
 #include "tap.h"
+#include "events.h"
 #include "kernel.h"
 #include "sampler.h"
+#include "stats.h"
 
 /* Below the stack is all that code needs; this is for the processor. */
 #define PML4		0x9000
@@ -321,6 +323,30 @@ static void counts(unsigned int cpl, unsigned int nr)
 	free_vm(&vm);
 }
 
+/* What the host does for the nested guest is in its hypervisor's counters, too. */
+static void hypervisors_events(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_l1(&pmu, 3);
+	int device = open("/dev/kvm-vpmu", O_RDWR);
+	uint64_t entries, exits;
+
+	if (device < 0 || set_events(device, &vm, KVM_VPMU_EVENTS_ON))
+		err(1, "/dev/kvm-vpmu");
+	put_counter(&vm, pmu, 0, event(KVM_VPMU_EVENT_NESTED_ENTRIES) | OS | USR | EN, 0);
+	put_counter(&vm, pmu, 1, event(KVM_VPMU_EVENT_EXITS) | OS | USR | EN, 0);
+	entries = kvm_stat(&vm, "nested_run");
+	exits = kvm_stat(&vm, "exits");
+	for (int round = 0; round < ROUNDS; round++)
+		run_until(&vm, KVM_EXIT_IO);
+	entries = kvm_stat(&vm, "nested_run") - entries;
+	check(entries >= ROUNDS, "%llu entries of the nested guest", (unsigned long long)entries);
+	is(counter(&vm, pmu, 0), entries, "the event for them");
+	is(counter(&vm, pmu, 1), kvm_stat(&vm, "exits") - exits, "all VM exits");
+	close(device);
+	free_vm(&vm);
+}
+
 /* The hypervisor is told by #VMEXIT(NMI), at the instruction. */
 static void overflows(unsigned int cpl, uint64_t levels, const char *name)
 {
@@ -451,6 +477,7 @@ int main(void)
 		overflows(cpl, OS | USR, "both levels");
 		overflows(cpl, cpl ? USR : OS, "its level only");
 	}
+	hypervisors_events();
 	/* What KVM completes right behind a VM exit, for a guest */
 	intercepted_access("RDPMC", l2_access_start, l2_access_end, l2_access_start, EXIT_RDPMC, false);
 	/* What a guest can access without a VM exit */
