@@ -318,7 +318,7 @@ static void check_counts(const struct work *work, const char *what, unsigned int
 	free_vm(&vm);
 }
 
-/* Counters go on in another VM, as after a migration, and begin anew at another event's start. */
+/* Counters go on in another VM, as after a migration, and stop at a reset. */
 static void check_moved(void)
 {
 	struct pmu pmu;
@@ -342,6 +342,11 @@ static void check_moved(void)
 	is(counter(&to, pmu, 0), 4 * CPUIDS, "moved: CPUIDs of both VMs");
 	/* Two of four, as two more than before the overflow */
 	is(counter(&to, pmu, 1), 1, "moved: OUTs of both VMs, with an overflow");
+	/* As a VMM resets a guest's registers */
+	for (unsigned int i = 0; i < 2; i++)
+		put_counter(&to, pmu, i, 0, 0);
+	run_round(&to);
+	is(counter(&to, pmu, 0) + counter(&to, pmu, 1), 0, "reset: nothing counts");
 	free_vm(&to);
 }
 

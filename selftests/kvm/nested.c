@@ -106,9 +106,9 @@ asm(".globl intel_l1_start, intel_l1_exit, intel_l1_end, intel_l2_start, intel_l
  * Intel's enters the guest.
  */
 extern const char l1_access_start[], l1_launch[], l1_resume[], l1_access_end[], l2_access_start[], l2_access_end[];
-extern const char l2_rdmsr_start[], l2_rdmsr[], l2_rdmsr_end[];
+extern const char l2_rdmsr_start[], l2_rdmsr[], l2_rdmsr_end[], l2_pause_start[], l2_pause_end[];
 asm(".globl l1_access_start, l1_launch, l1_resume, l1_access_end, l2_access_start, l2_access_end\n"
-    ".globl l2_rdmsr_start, l2_rdmsr, l2_rdmsr_end\n"
+    ".globl l2_rdmsr_start, l2_rdmsr, l2_rdmsr_end, l2_pause_start, l2_pause_end\n"
     "l1_access_start:\n"
     "	mov $1, %ecx\n"
     "	rdpmc\n"
@@ -132,9 +132,12 @@ asm(".globl l1_access_start, l1_launch, l1_resume, l1_access_end, l2_access_star
     "l2_rdmsr:\n"
     "	rdmsr\n"
     "	vmmcall\n"
-    "l2_rdmsr_end:\n");
+    "l2_rdmsr_end:\n"
+    "l2_pause_start:\n"
+    "	pause\n"
+    "l2_pause_end:\n");
 
-/* Does the hypervisor intercept RDPMC?  AMD's: and all MSRs? */
+/* Does the hypervisor intercept RDPMC and PAUSE?  AMD's: and all MSRs? */
 static bool intercepts_accesses;
 
 /* VMRUN is one of them; so is VMRESUME. */
@@ -160,7 +163,7 @@ static void make_l2(const struct vm *vm, const struct kvm_sregs *sregs, unsigned
 {
 	memset(vm->memory + VMCB, 0, 4096);
 	/* Intercepts NMI */
-	put(vm, VMCB + 0x00c, 1 << 1 | intercepts_accesses << 15 | intercepts_accesses << 28, 4);
+	put(vm, VMCB + 0x00c, 1 << 1 | intercepts_accesses * (1 << 15 | 1 << 23 | 1 << 28), 4);
 	put(vm, VMCB + 0x010, 3, 4);		/* VMRUN, VMMCALL */
 	put(vm, VMCB + 0x048, PERMISSIONS, 8);
 	memset(vm->memory + PERMISSIONS, 0xff, 2 * 4096);
@@ -193,7 +196,7 @@ static void make_intel_l2(struct vm *vm, const struct kvm_sregs *sregs, unsigned
 		 * Controls: what has to be 1 (SDM vol. 3, appendix "VMX Capability Reporting Facility"),
 		 * and exits for NMIs, a 64-bit host, a 64-bit guest
 		 */
-		{ 0x4000, 0x16 | 1 << 3 }, { 0x4002, (0x0401e172 & ~(3 << 15)) | intercepts_accesses << 11 },
+		{ 0x4000, 0x16 | 1 << 3 }, { 0x4002, (0x0401e172 & ~(3 << 15)) | intercepts_accesses * (1 << 11 | 1 << 30) },
 		{ 0x400c, 0x36dff | 1 << 9 }, { 0x4012, 0x11ff | 1 << 9 },
 		/* Guest: selectors, limits, access rights of ES, CS, SS, DS, then FS, GS, LDTR, TR */
 		{ 0x800, 0x10 | cpl }, { 0x802, 0x08 | cpl }, { 0x804, 0x10 | cpl },
@@ -398,6 +401,7 @@ static void overflows(unsigned int cpl, uint64_t levels, const char *name)
 
 #define EXIT_RDPMC	(on_intel() ? 15 : 0x6f)
 #define EXIT_MSR	0x7c
+#define EXIT_PAUSE	(on_intel() ? 40 : 0x77)
 
 /*
  * The hypervisor makes an access, and then the nested guest the one at @ip of @start, which the hypervisor intercepts
@@ -406,6 +410,7 @@ static void overflows(unsigned int cpl, uint64_t levels, const char *name)
 static void intercepted_access(const char *name, const char *start, const char *end, const char *ip, uint32_t exit,
 			       bool off)
 {
+	int device = open("/dev/kvm-vpmu", O_RDWR);
 	struct kvm_regs regs;
 	struct pmu pmu;
 	struct vm vm;
@@ -417,6 +422,10 @@ static void intercepted_access(const char *name, const char *start, const char *
 	memcpy(vm.memory + ACCESS_CODE, l1_access_start, l1_access_end - l1_access_start);
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
 	put_counter(&vm, pmu, 1, INSTRUCTIONS | OS | EN, 0);
+	if (device < 0 || set_events(device, &vm, KVM_VPMU_EVENTS_ON))
+		err(1, "/dev/kvm-vpmu");
+	close(device);
+	put_counter(&vm, pmu, 2, event(KVM_VPMU_EVENT_EXITS_PAUSE) | OS | EN, 0);
 	if (off && pmu.v2)
 		set_msr(&vm, GLOBAL_CONTROL, 0);
 	/* Several times: at first there are exits for page faults between the two accesses. */
@@ -439,6 +448,7 @@ static void intercepted_access(const char *name, const char *start, const char *
 		is(*word_at(&vm, on_intel() ? EXIT_IP : L2_RIP), L2_CODE + (ip - start),
 		   "the hypervisor intercepts %s, %u: RIP", name, round);
 	}
+	is(counter(&vm, pmu, 2), exit == (uint32_t)EXIT_PAUSE ? 3 : 0, "the hypervisor intercepts %s: PAUSEs", name);
 	free_vm(&vm);
 }
 
@@ -480,6 +490,7 @@ int main(void)
 	hypervisors_events();
 	/* What KVM completes right behind a VM exit, for a guest */
 	intercepted_access("RDPMC", l2_access_start, l2_access_end, l2_access_start, EXIT_RDPMC, false);
+	intercepted_access("PAUSE", l2_pause_start, l2_pause_end, l2_pause_start, EXIT_PAUSE, false);
 	/* What a guest can access without a VM exit */
 	if (!on_intel())
 		intercepted_access("RDMSR", l2_rdmsr_start, l2_rdmsr_end, l2_rdmsr, EXIT_MSR, true);
