@@ -523,6 +523,9 @@ static void check_requests(void)
 	check_refused("no such vCPU", (struct kvm_vpmu_events){ .fd = vm.fd, .index = 1 }, ENOENT);
 	check_refused("no such VM", (struct kvm_vpmu_events){ .vm = ~0ull }, ENOENT);
 	free_vm(&vm);
+	vm = make_vm_with(VM_APIC | VM_NO_PMU, MEMORY);
+	check_refused("a VM without a PMU", (struct kvm_vpmu_events){ .fd = vm.fd }, ENOENT);
+	free_vm(&vm);
 }
 
 int main(void)
