@@ -260,7 +260,6 @@ void vpmu_event_observe(struct vpmu_vcpu *vv, bool observed)
 		e->by_cause &= ~VPMU_OBSERVER;
 		e->timing &= ~VPMU_OBSERVER;
 	}
-	e->observed = observed;
 	note_exits(e);
 }
 

@@ -34,6 +34,12 @@ static __always_inline bool vpmu_event_active(const struct vpmu_vcpu *vv)
 void vpmu_event_load(struct vpmu_vcpu *vv);
 void vpmu_event_put(struct vpmu_vcpu *vv);
 
+/* Is that so because the VM was observed (vpmu_vm.observed) when the vCPU last looked? */
+static __always_inline bool vpmu_event_observed(const struct vpmu_vcpu *vv)
+{
+	return vv->event.timing & VPMU_OBSERVER;
+}
+
 /* Count all events, as the VM is observed, or no longer. */
 void vpmu_event_observe(struct vpmu_vcpu *vv, bool observed);
 

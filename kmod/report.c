@@ -162,6 +162,17 @@ long vpmu_get_vm(void __user *arg)
 	return copy_to_user(arg, &out, sizeof(out)) ? -EFAULT : 0;
 }
 
+/*
+ * Call @function on the CPU where the vCPU is loaded, if it is.  KVM leaves vcpu->cpu as it was
+ * when it puts the vCPU: an idle one needs no interrupt of a CPU that runs something else by now.
+ * The vCPU may be put or move meanwhile.
+ */
+static void call_where_loaded(const struct vpmu_vcpu *vv, smp_call_func_t function, void *arg)
+{
+	if (READ_ONCE(vv->loaded))
+		smp_call_function_single(READ_ONCE(vv->hot.vcpu->cpu), function, arg, true);
+}
+
 /* On the CPU where a vCPU seems to be loaded */
 static void update_counters(void *arg)
 {
@@ -214,13 +225,8 @@ static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 {
 	unsigned int i;
 
-	/*
-	 * KVM leaves vcpu->cpu as it was when it puts the vCPU: an idle one needs no
-	 * interrupt of a CPU that runs something else by now.  If this one is put or
-	 * moves meanwhile, that brings it up to date.
-	 */
-	if (READ_ONCE(vv->loaded))
-		smp_call_function_single(READ_ONCE(vv->hot.vcpu->cpu), update_counters, vv, true);
+	/* If it is put or moves meanwhile, that brings it up to date. */
+	call_where_loaded(vv, update_counters, vv);
 
 	out->vcpu_id = vv->hot.vcpu->vcpu_id;
 	out->registers = register_set(&vv->guest);
@@ -270,9 +276,7 @@ static long open_vm(u64 id, s32 fd, struct file **file)
 	if (id)
 		return may_read_all() ? 0 : -EPERM;
 	*file = vpmu_get_vm_file(fd);
-	if (!IS_ERR(*file))
-		return 0;
-	return PTR_ERR(*file);
+	return PTR_ERR_OR_ZERO(*file);
 }
 
 /* vCPU @index of the VM that open_vm() has opened; NULL: none (any more) */
@@ -358,8 +362,7 @@ static void describe_events(struct vpmu_vcpu *vv, struct kvm_vpmu_events *out)
 {
 	struct events_request r = { .vv = vv, .out = out };
 
-	if (READ_ONCE(vv->loaded))
-		smp_call_function_single(READ_ONCE(vv->hot.vcpu->cpu), read_events_there, &r, true);
+	call_where_loaded(vv, read_events_there, &r);
 	if (!r.done)
 		read_events(&r);
 	out->vcpu_id = vv->hot.vcpu->vcpu_id;

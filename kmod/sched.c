@@ -413,7 +413,7 @@ static __always_inline void set_observed(struct vpmu_vcpu *vv)
 {
 	bool observed = READ_ONCE(vv->vm->observed);
 
-	if (likely(observed == vv->event.observed))
+	if (likely(observed == vpmu_event_observed(vv)))
 		return;
 	vpmu_event_observe(vv, observed);
 	vpmu_sched_update_hot(vv);
@@ -485,7 +485,7 @@ void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)
 	unsigned long flags;
 
 	if (freeze == vv->freeze && events == vv->events && denied == vv->denied &&
-	    READ_ONCE(vv->vm->observed) == vv->event.observed)
+	    READ_ONCE(vv->vm->observed) == vpmu_event_observed(vv))
 		return;
 
 	local_irq_save(flags);

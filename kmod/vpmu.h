@@ -176,14 +176,13 @@ struct vpmu_leaf {
 	u32 edx;
 };
 
-/* In masks of vpmu_events: not a counter of the guest, but a reader in the host */
+/* In vpmu_events.by_cause and .timing: not a counter of the guest, but a reader in the host */
 #define VPMU_OBSERVER	BIT(VPMU_MAX_COUNTERS)
 
 /**
  * struct vpmu_events - the hypervisor's events of a vCPU, as far as KVM has no statistic of them
  * @interrupting: mask of the counters whose overflow is to interrupt the guest.  Each VM entry
  *	looks whether an overflow is near
- * @observed: vpmu_vm.observed, as the vCPU knows it: VPMU_OBSERVER is in @by_cause and @timing
  * @exits: mask of those for which each VM exit is looked at, as they are in one of the next three
  * @by_level: mask of those that count at one privilege level only
  * @by_cause: mask of those that count one of @causes
@@ -207,7 +206,6 @@ struct vpmu_leaf {
  * @steal: ns
  */
 struct vpmu_events {
-	bool observed;
 	unsigned long interrupting;
 	unsigned long exits;
 	unsigned long by_level;

@@ -134,21 +134,21 @@ qmp live x-kvm-vpmu-set '{}' >"$dir/set"
 is "nothing to set" $? 0
 end_qemu live
 
-# sees WHAT CPU TEXT: the guest's own words
-sees() {
+# says WHAT CPU SED TEXT: the guest's own words, of which sed -n SED picks some
+says() {
 	number=$((number + 1))
 	start_qemu $number -m 64 -kernel "$BUILD/bare/pmu.elf" -append list -cpu "$2" \
 		-device isa-debug-exit,iobase=0xf4,iosize=4 || return
 	wait "$(cat "$dir/$number.pid")"
-	is "$1" "$(sed -n 's/^# 1 CPUs, \(.* counters\),.*/\1/p' "$dir/$number.out")" "$3"
+	is "$1" "$(sed -n "$3" "$dir/$number.out")" "$4"
+}
+# sees WHAT CPU COUNTERS
+sees() {
+	says "$1" "$2" 's/^# 1 CPUs, \(.* counters\),.*/\1/p' "$3"
 }
 # finds WHAT CPU LEAF: what the guest's CPUID has of the hypervisor's events
 finds() {
-	number=$((number + 1))
-	start_qemu $number -m 64 -kernel "$BUILD/bare/pmu.elf" -append list -cpu "$2" \
-		-device isa-debug-exit,iobase=0xf4,iosize=4 || return
-	wait "$(cat "$dir/$number.pid")"
-	is "$1" "$(sed -n 's/^# leaf //p' "$dir/$number.out")" "$3"
+	says "$1" "$2" 's/^# leaf //p' "$3"
 }
 finds "no leaf without events" host,vpmu=on ""
 finds "a leaf behind KVM's" host,vpmu-events=on "40000100: last 40000101, features 1"

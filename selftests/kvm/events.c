@@ -271,6 +271,15 @@ static const char *name_of(unsigned int i)
 	return events[i].stat ? events[i].stat : events[i].tracepoint;
 }
 
+/* Was event @i counted otherwise than it came?  Says so. */
+static bool differs(unsigned int i, uint64_t came, uint64_t counted)
+{
+	if (counted != came)
+		printf("# %#x, %s: %llu, counted: %llu\n", events[i].mask, name_of(i),
+		       (unsigned long long)came, (unsigned long long)counted);
+	return counted != came;
+}
+
 static unsigned int least_kinds(const struct work *work)
 {
 	return on_intel() ? work->intel : work->amd;
@@ -378,11 +387,7 @@ static void check_multiplexed(void)
 	}
 	for (unsigned int i = 0; i < nr; i++) {
 		close(fd[i]);
-		if (counted[i] == wanted[i])
-			continue;
-		printf("# %#x, %s: %llu, counted: %llu\n", events[i].mask, name_of(i),
-		       (unsigned long long)wanted[i], (unsigned long long)counted[i]);
-		wrong++;
+		wrong += differs(i, wanted[i], counted[i]);
 	}
 	check(!wrong, "%u events take turns on %u counters", nr, pmu.nr);
 	close(nmis);
@@ -474,15 +479,10 @@ static void check_observed(const struct work *work)
 	is(end.observed, 1, "somebody observes");
 	for (unsigned int i = 0; i < NR_EVENTS; i++) {
 		uint64_t n = happened(&vm, i, fd[i]) - before[i];
-		uint64_t counted = end.count[events[i].mask] - start.count[events[i].mask];
 
 		close(fd[i]);
 		seen += !!n;
-		if (counted == n)
-			continue;
-		printf("# %#x, %s: %llu, counted: %llu\n", events[i].mask, name_of(i),
-		       (unsigned long long)n, (unsigned long long)counted);
-		wrong++;
+		wrong += differs(i, n, end.count[events[i].mask] - start.count[events[i].mask]);
 	}
 	check(!wrong, "%s, the host's view: as KVM's statistics and tracepoints", work->name);
 	check(seen >= least_kinds(work), "%s, the host's view: %u kinds of events came", work->name, seen);
