@@ -6,10 +6,12 @@
 #include <linux/module.h>
 #include <linux/uaccess.h>
 #include <uapi/linux/kvm_vpmu.h>
+#include <uapi/linux/kvm_vpmu_profile.h>
 
 #include "attach.h"
 #include "chardev.h"
 #include "observe.h"
+#include "profile.h"
 #include "report.h"
 #include "vcpu.h"
 #include "vtsc.h"
@@ -111,6 +113,8 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		return set_choice(file, to);
 	case KVM_VPMU_GET_EVENTS:
 		return vpmu_get_events(file, to);
+	case KVM_VPMU_PROFILE:
+		return vpmu_profile_open(to);
 	default:
 		return -ENOTTY;
 	}

@@ -312,6 +312,7 @@ void vpmu_event_put(struct vpmu_vcpu *vv)
 	}
 	if (e->timing)
 		e->kvm_ticks += now - e->kvm_since;
+	e->kvm_since = now;
 }
 
 void vpmu_event_enter_guest(struct vpmu_vcpu *vv)

@@ -6,15 +6,19 @@
 #include "vpmu.h"
 
 /**
- * vpmu_observe() - count all of a VM's events, until a file is closed
+ * vpmu_observe() - count all of a VM's events, until vpmu_observe_end()
  * @vm: the VM; under vpmu_vms_lock
- * @file: an open file of the device, which may observe the VM already
+ * @who: an open file of the device, or a profile, which may observe the VM already
  *
  * Return: 0 or -ENOMEM.
  */
-int vpmu_observe(struct vpmu_vm *vm, const struct file *file);
+int vpmu_observe(struct vpmu_vm *vm, const void *who);
 
-/* @file, which observes any number of VMs, is closed. */
-void vpmu_observe_end(const struct file *file);
+/* @who, who observes any number of VMs, ends. */
+void vpmu_observe_end(const void *who);
+
+/* The same for all VMs, those to come included, from one call to the other */
+void vpmu_observe_all(void);
+void vpmu_observe_all_end(void);
 
 #endif

@@ -30,10 +30,10 @@ struct file *vpmu_get_vm_file(int fd)
 }
 
 /*
- * May the caller read what VMs of others do?  The same capability as perf's for
- * other users' processes; a user namespace's root doesn't have it.
+ * The same capability as perf's for other users' processes; a user namespace's root doesn't have
+ * it.
  */
-static bool may_read_all(void)
+bool vpmu_may_read_all(void)
 {
 	return perfmon_capable();
 }
@@ -112,7 +112,7 @@ long vpmu_get_vms(void __user *arg)
 
 	if (copy_from_user(&list, arg, sizeof(list)))
 		return -EFAULT;
-	if (!may_read_all())
+	if (!vpmu_may_read_all())
 		return -EPERM;
 
 	/* Once more if VMs were created in between */
@@ -274,7 +274,7 @@ static long open_vm(u64 id, s32 fd, struct file **file)
 	if (id && fd)
 		return -EINVAL;
 	if (id)
-		return may_read_all() ? 0 : -EPERM;
+		return vpmu_may_read_all() ? 0 : -EPERM;
 	*file = vpmu_get_vm_file(fd);
 	return PTR_ERR_OR_ZERO(*file);
 }

@@ -18,4 +18,7 @@ long vpmu_get_events(const struct file *file, void __user *arg);
  */
 struct file *vpmu_get_vm_file(int fd);
 
+/* May the caller read what VMs of others do? */
+bool vpmu_may_read_all(void);
+
 #endif

@@ -23,6 +23,7 @@ static DEFINE_HASHTABLE(vcpus, 8);
 
 /* The lists of VMs and of their vCPUs, and their settings */
 DEFINE_MUTEX(vpmu_vms_lock);
+unsigned int vpmu_all_observed;
 LIST_HEAD(vpmu_vms);
 
 /* Settings of VMs to come, in the order of KVM_VPMU_FREEZE_..., _TSC_... and _EVENTS_... */
@@ -158,6 +159,7 @@ static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 	vm->events = READ_ONCE(param_events.value);
 	INIT_LIST_HEAD(&vm->vcpus);
 	INIT_LIST_HEAD(&vm->observers);
+	vm->observed = vpmu_all_observed;
 	/* The host's TSC may have become unfit since the parameter was set. */
 	if (vpmu_vtsc_set(vm, READ_ONCE(param_tsc.value)))
 		pr_warn_once("this host's TSC isn't fit any more for the parameter tsc=vcpu\n");

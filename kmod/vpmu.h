@@ -5,8 +5,9 @@
  *
  *	hook/table.c	KVM's and perf's functions that are hooked, and their handlers
  *	chardev.c	the device: ioctls that change something
+ *	profile.c	the device: profiles of the host and of all guests
  *	report.c	the device: ioctls that report
- *	observe.c	the device: files that observe VMs' events
+ *	observe.c	the device: who observes VMs' events
  *	attach.c	the VMs whose PMU is emulated by this module
  *	vcpu.c		an object for each vCPU of these
  *	fast.c		accesses by the guest, completed behind the VM exit
@@ -59,7 +60,7 @@
  * @node: in the list of all
  * @vcpus: its vCPUs, in the order of their creation
  * @nr: how many
- * @observers: files of the device that observe the VM's events, under vpmu_vms_lock
+ * @observers: who observes the VM's events, under vpmu_vms_lock
  * @observed: whether there are any
  */
 struct vpmu_vm {
@@ -76,12 +77,12 @@ struct vpmu_vm {
 };
 
 /**
- * struct vpmu_observer - a file of the device that observes a VM's events
- * @file: which; it is open
+ * struct vpmu_observer - who observes a VM's events
+ * @who: an open file of the device, or a profile
  * @node: in the VM's list
  */
 struct vpmu_observer {
-	const struct file *file;
+	const void *who;
 	struct list_head node;
 };
 
@@ -200,7 +201,7 @@ struct vpmu_leaf {
  * @node_moves: how often that was a CPU of another node
  * @kvm_ticks: the host's TSC ticks in KVM, up to the last VM entry or vcpu_put, while @timing
  *	isn't 0
- * @kvm_since: the TSC at the last VM exit or vcpu_load
+ * @kvm_since: the TSC at the last VM exit, vcpu_load or vcpu_put
  * @thread: start_time of the thread in KVM_RUN; other than its address, that is never used again
  * @delay: that thread's run delay (ns), as far as it is in @steal
  * @steal: ns
@@ -226,6 +227,18 @@ struct vpmu_events {
 	u64 thread;
 	u64 delay;
 	u64 steal;
+};
+
+/**
+ * struct vpmu_profiled - a vCPU's last switch that was recorded
+ * @thread: start_time of the thread that put the vCPU
+ * @delay: that thread's run delay (ns) then
+ * @kvm_ticks: vpmu_events.kvm_ticks when the vCPU was loaded
+ */
+struct vpmu_profiled {
+	u64 thread;
+	u64 delay;
+	u64 kvm_ticks;
 };
 
 /**
@@ -270,6 +283,7 @@ struct vpmu_events {
  * @assumed: entries in @tally while VPMU_SLOW_MEASURE was set, by privilege level
  * @armed_level: the privilege level that the coming VM entry was assumed to have when counters were
  *	armed
+ * @profiled: what profile.c keeps from a load to the next put, and from there to the next load
  * @stats: figures since the vCPU was created, as in struct kvm_vpmu_vcpu
  */
 struct vpmu_vcpu {
@@ -305,6 +319,7 @@ struct vpmu_vcpu {
 	bool measuring;
 	u32 assumed[VPMU_NR_LEVELS];
 	int armed_level;
+	struct vpmu_profiled profiled;
 	struct {
 		u64 overflows;
 		u64 pmis;
@@ -396,5 +411,7 @@ extern const struct hw_ops *vpmu_hw;
 /* Defined in vcpu.c: the lists of VMs and of their vCPUs, and their settings */
 extern struct mutex vpmu_vms_lock;
 extern struct list_head vpmu_vms;	/* under vpmu_vms_lock, oldest first */
+/* How many observe all VMs, those to come included (observe.c); under vpmu_vms_lock */
+extern unsigned int vpmu_all_observed;
 
 #endif

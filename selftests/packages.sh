@@ -113,7 +113,7 @@ build_deb() {
 	} | sorted)"
 	same "kvm-vpmu-tools" "$(files "$tools")" "$({
 		tool_files
-		echo usr/include/linux/kvm_vpmu.h
+		printf "usr/include/linux/%s\n" kvm_vpmu.h kvm_vpmu_profile.h
 		printf "$doc/kvm-vpmu-tools/%s\n" changelog.gz copyright
 	} | sorted)"
 	looks "$tools" "$dkms" "$dkms" "$version"
@@ -150,6 +150,7 @@ build_rpm() {
 		echo usr/share/licenses/kvm-vpmu/GPL-2.0
 	} | sorted)"
 	same "kvm-vpmu-devel" "$(files rpm-kvm-vpmu-devel)" "usr/include/linux/kvm_vpmu.h
+usr/include/linux/kvm_vpmu_profile.h
 usr/share/licenses/kvm-vpmu-devel/GPL-2.0"
 	looks rpm-kvm-vpmu rpm-kvm-vpmu-dkms rpm-kvm-vpmu "$release"
 }
@@ -166,7 +167,7 @@ build_arch() {
 	same "kvm-vpmu" "$(files arch-kvm-vpmu '.[A-Z]*')" "$({
 		tool_files
 		doc_files usr/share/doc/kvm-vpmu
-		echo usr/include/linux/kvm_vpmu.h
+		printf "usr/include/linux/%s\n" kvm_vpmu.h kvm_vpmu_profile.h
 	} | sorted)"
 	looks arch-kvm-vpmu arch-kvm-vpmu-dkms arch-kvm-vpmu "$version"
 }

@@ -309,6 +309,82 @@ static noinline bool find_vmcb(struct kvm_vcpu *vcpu)
 	return READ_ONCE(vmcb_state) == VMCB_FOUND;
 }
 
+void vpmu_compat_find_state(struct kvm_vcpu *vcpu)
+{
+	if (!vpmu_compat_on_intel())
+		find_vmcb(vcpu);
+}
+
+DEFINE_STATIC_CALL_NULL(vpmu_running_vcpu, vpmu_compat_proto_running_vcpu);
+DEFINE_STATIC_CALL_NULL(vpmu_cache_reg, vpmu_compat_proto_cache_reg);
+
+static int find_registers(void)
+{
+	unsigned long address = vpmu_compat_require("kvm_get_running_vcpu");
+
+	if (!address)
+		return -ENOENT;
+	static_call_update(vpmu_running_vcpu, (void *)address);
+	if (!vpmu_compat_on_intel())
+		return 0;
+	address = vpmu_compat_require("vmx_cache_reg");
+	if (!address)
+		return -ENOENT;
+	static_call_update(vpmu_cache_reg, (void *)address);
+	return 0;
+}
+
+struct kvm_vcpu *vpmu_compat_running_vcpu(void)
+{
+	return static_call(vpmu_running_vcpu)();
+}
+
+/* KVM's numbers of the registers (enum kvm_reg) */
+#ifdef COMPAT_HAVE_OWN_RIP
+#define REG_RIP	VCPU_REG_RIP
+#define REG_CR3	VCPU_REG_CR3
+#else
+#define REG_RIP	VCPU_REGS_RIP
+#define REG_CR3	VCPU_EXREG_CR3
+#endif
+
+/*
+ * Intel: KVM reads registers from the VMCS when it needs them.  Right behind the exit, where KVM
+ * handles an NMI, KVM has changed none, and what is read here stays valid.
+ */
+static void read_register(struct kvm_vcpu *vcpu, u32 reg)
+{
+	if (vpmu_compat_on_intel())
+		static_call(vpmu_cache_reg)(vcpu, reg);
+}
+
+unsigned long vpmu_compat_guest_rip(struct kvm_vcpu *vcpu)
+{
+	if (vpmu_compat_state_encrypted(vcpu))
+		return 0;
+	read_register(vcpu, REG_RIP);
+	return vpmu_compat_rip(vcpu);
+}
+
+/* AMD: KVM copies CR3 from the VMCB later (svm_handle_exit()). */
+unsigned long vpmu_compat_guest_cr3(struct kvm_vcpu *vcpu)
+{
+	if (vpmu_compat_state_encrypted(vcpu))
+		return 0;
+	if (!vpmu_compat_on_intel())
+		return READ_ONCE(vmcb_state) == VMCB_FOUND ? vmcb_of(vcpu)->save.cr3 : 0;
+	read_register(vcpu, REG_CR3);
+	return vcpu->arch.cr3;
+}
+
+/* Intel: an NMI can't tell whether the vCPU's VMCS is current. */
+u32 vpmu_compat_exit_reason(const struct kvm_vcpu *vcpu)
+{
+	if (vpmu_compat_on_intel() || READ_ONCE(vmcb_state) != VMCB_FOUND)
+		return U32_MAX;
+	return vmcb_of(vcpu)->control.exit_code;
+}
+
 static enum compat_access amd_access(struct kvm_vcpu *vcpu)
 {
 	const struct vmcb_control_area *control;
@@ -475,7 +551,7 @@ int vpmu_compat_init(void)
 	if (!deliver)
 		return -ENOENT;
 	if (vpmu_compat_filter_init() || find_process_nmi() || find_exit_info() ||
-	    find_skip_instruction())
+	    find_skip_instruction() || find_registers())
 		return -ENOENT;
 	static_call_update(vpmu_deliver_pmi, (void *)deliver);
 	static_call_update(vpmu_compat_get_cpl, (void *)cpl);

@@ -121,6 +121,24 @@ enum compat_exit {
 
 enum compat_exit vpmu_compat_exit_cause(struct kvm_vcpu *vcpu);
 
+/* The vCPU that is loaded on this CPU, of any VM, or NULL.  Safe in NMIs. */
+struct kvm_vcpu *vpmu_compat_running_vcpu(void);
+
+/*
+ * The guest's RIP and CR3, in the NMI that made the guest exit (vpmu_compat_nmi_of_guest()).
+ * 0: not known, as the guest's state is encrypted.
+ */
+unsigned long vpmu_compat_guest_rip(struct kvm_vcpu *vcpu);
+unsigned long vpmu_compat_guest_cr3(struct kvm_vcpu *vcpu);
+
+/*
+ * The reason of the last VM exit of a vCPU that is loaded on this CPU; U32_MAX: not known, as on
+ * Intel's CPUs.  Safe in NMIs.  This and the two above know nothing of AMD's guests before
+ * vpmu_compat_find_state() was called for some vCPU that has run.
+ */
+u32 vpmu_compat_exit_reason(const struct kvm_vcpu *vcpu);
+void vpmu_compat_find_state(struct kvm_vcpu *vcpu);
+
 /* AMD: did an interrupt of the host's end the vCPU's last stay in guest mode? */
 bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu);
 
@@ -293,6 +311,8 @@ unsigned long vpmu_compat_proto_ftrace_location_range(unsigned long start, unsig
 bool vpmu_compat_proto_file_is_kvm(struct file *file);
 struct perf_guest_switch_msr *vpmu_compat_proto_guest_get_msrs(int *nr, void *data);
 void vpmu_compat_proto_lapic_init(void);
+struct kvm_vcpu *vpmu_compat_proto_running_vcpu(void);
+void vpmu_compat_proto_cache_reg(struct kvm_vcpu *vcpu, u32 reg);
 void vpmu_compat_proto_exit_info(struct kvm_vcpu *vcpu, u32 *reason, u64 *info1, u64 *info2,
 				 u32 *intr_info, u32 *error_code);
 

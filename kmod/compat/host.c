@@ -264,3 +264,9 @@ bool vpmu_compat_host_counters_dirty(unsigned long mask)
 		this_cpu_ptr(host_events)->dirty[0] |= mask;
 	return host_events;
 }
+
+/* MAX_INTERRUPTS of kernel/events/core.c, before the event's overflow handler is called */
+bool vpmu_compat_host_throttled(const struct perf_event *event)
+{
+	return event->hw.interrupts == ~0ULL;
+}

@@ -88,6 +88,9 @@ void vpmu_compat_host_counters_taken(unsigned long mask);
  */
 bool vpmu_compat_host_counters_dirty(unsigned long mask);
 
+/* Has host perf just paused the event until the next tick, as there were too many samples? */
+bool vpmu_compat_host_throttled(const struct perf_event *event);
+
 /*
  * Host perf's MSRs to switch at VM entry and exit (perf_guest_get_msrs()), which KVM writes to the
  * VMCS: do they stay valid until some event starts or stops?

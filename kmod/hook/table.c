@@ -18,6 +18,7 @@
 #include "../host_perf.h"
 #include "../open.h"
 #include "../pmi.h"
+#include "../profile.h"
 #include "../sched.h"
 #include "../trace.h"
 #include "../vcpu.h"
@@ -205,6 +206,8 @@ void vpmu_vcpu_load(struct vpmu_vcpu *vv, int cpu)
 
 	static_call(original_kvm_arch_vcpu_load)(vv->hot.vcpu, cpu);
 	vpmu_sched_load(vv);
+	if (static_branch_unlikely(&vpmu_profiling))
+		vpmu_profile_load(vv);
 	trace_vpmu_load(vv, taken);
 }
 
@@ -213,6 +216,8 @@ void vpmu_vcpu_put(struct vpmu_vcpu *vv)
 {
 	vpmu_vtsc_put(vv);
 	vpmu_sched_put(vv);
+	if (static_branch_unlikely(&vpmu_profiling))
+		vpmu_profile_put(vv);
 	vpmu_pmi_put(vv);
 	static_call(original_kvm_arch_vcpu_put)(vv->hot.vcpu);
 }

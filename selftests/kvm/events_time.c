@@ -12,58 +12,11 @@
 #include "guests.h"
 #include "pin.h"
 #include "stats.h"
+#include "waits.h"
 
 #define MOVES		40
 #define HALTS		30
 #define STEAL_MS	300
-
-/* OUTs */
-extern const char outs_start[], outs_end[];
-asm(".code16\n"
-    "outs_start:\n"
-    "	mov $20000, %cx\n"
-    "1:	dec %cx\n"
-    "	jnz 1b\n"
-    "	out %al, $0x10\n"
-    "	jmp outs_start\n"
-    "outs_end:\n"
-    ".code64\n");
-
-/*
- * ESI HLTs, which the APIC's timer ends, a pulse each.  How long all of them took by the guest's
- * TSC is in EBP: from in front of each to behind it.
- */
-#define PULSE_NS	20000000
-#define VECTOR		0x40
-#define HANDLER		0x3800
-extern const char halts_start[], halts_end[], eoi_start[], eoi_end[];
-asm(".code16\n"
-    "halts_start:\n"
-    "	xor %ebp, %ebp\n"
-    "1:	mov $0x838, %ecx\n"	/* x2APIC: initial count */
-    "	mov $20000000, %eax\n"
-    "	xor %edx, %edx\n"
-    "	wrmsr\n"
-    "	rdtsc\n"
-    "	mov %eax, %ebx\n"
-    "	sti\n"
-    "	hlt\n"
-    "	cli\n"
-    "	rdtsc\n"
-    "	sub %ebx, %eax\n"
-    "	add %eax, %ebp\n"
-    "	dec %esi\n"
-    "	jnz 1b\n"
-    "	out %al, $0x10\n"
-    "halts_end:\n"
-    "eoi_start:\n"
-    "	mov $0x80b, %ecx\n"	/* x2APIC: EOI */
-    "	xor %eax, %eax\n"
-    "	xor %edx, %edx\n"
-    "	wrmsr\n"
-    "	iret\n"
-    "eoi_end:\n"
-    ".code64\n");
 
 /* /dev/kvm-vpmu */
 static int device = -1;
@@ -101,13 +54,6 @@ static void count(struct vm *vm, struct pmu pmu, unsigned int i, unsigned int ma
 static uint64_t observed(const struct vm *vm, const struct kvm_vpmu_events *start, unsigned int mask)
 {
 	return observe(device, vm).count[mask] - start->count[mask];
-}
-
-static uint64_t ticks(const struct vm *vm, uint64_t ns)
-{
-	uint64_t khz = IOCTL(vm->vcpu, KVM_GET_TSC_KHZ, NULL);
-
-	return (unsigned __int128)ns * khz / 1000000;
 }
 
 /* The NUMA node of @cpu; 0 if the kernel knows none */
@@ -168,18 +114,6 @@ static void check_moves(void)
 	free_vm(&vm);
 }
 
-/* ns that this thread was runnable and didn't run: Documentation/scheduler/sched-stats.rst */
-static uint64_t run_delay(void)
-{
-	FILE *stat = fopen("/proc/thread-self/schedstat", "r");
-	unsigned long long delay;
-
-	if (!stat || fscanf(stat, "%*u %llu", &delay) != 1)
-		err(1, "/proc/thread-self/schedstat");
-	fclose(stat);
-	return delay;
-}
-
 static void check_steal(void)
 {
 	struct pmu pmu;
@@ -219,17 +153,6 @@ static void check_steal(void)
 	free_vm(&vm);
 }
 
-/* SDM vol. 3 and APM vol. 2, "Local APIC Registers": one-shot, a tick each ns of KVM's APIC */
-static void prepare_timer(struct vm *vm)
-{
-	memcpy(vm->memory + HANDLER, eoi_start, eoi_end - eoi_start);
-	*word_at(vm, 4 * VECTOR) = HANDLER;
-	set_msr(vm, APIC_BASE, get_msr(vm, APIC_BASE) | X2APIC_ENABLE);
-	set_apic(vm, APIC_SPIV, 0x1ff);
-	set_apic(vm, 0x320, VECTOR);
-	set_apic(vm, 0x3e0, 0xb);
-}
-
 static uint64_t halted(const struct vm *vm)
 {
 	return kvm_stat(vm, "halt_wait_ns") + kvm_stat(vm, "halt_poll_success_ns") +
@@ -240,7 +163,7 @@ static uint64_t halted(const struct vm *vm)
 static void check_halts(const char *what, uint64_t poll)
 {
 	struct pmu pmu;
-	struct vm vm = make(&pmu, halts_start, halts_end, HALTS);
+	struct vm vm = make(&pmu, pulses_start, pulses_end, HALTS);
 	struct kvm_enable_cap cap = { .cap = KVM_CAP_HALT_POLL, .args = { poll } };
 	uint64_t before, halts, slept, value, in_kvm, wall, seen[2];
 	struct kvm_vpmu_events start;
@@ -248,7 +171,7 @@ static void check_halts(const char *what, uint64_t poll)
 
 	pin(0, 0);
 	IOCTL(vm.fd, KVM_ENABLE_CAP, &cap);
-	prepare_timer(&vm);
+	prepare_pulses(&vm);
 	/* KVM begins with 10 us of polling, and doubles that. */
 	run_until(&vm, KVM_EXIT_IO);
 	IOCTL(vm.vcpu, KVM_SET_REGS, &regs);

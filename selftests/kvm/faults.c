@@ -11,7 +11,8 @@
  *		the init function of MODULE, and unloading it; wants the module "nth" of selftests/modules
  */
 #define _GNU_SOURCE
-#include <linux/kvm_vpmu.h>
+#include <linux/kvm_vpmu_profile.h>
+#include <linux/perf_event.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -22,7 +23,7 @@
 
 /* What there is of a VM: descriptors, or -1 */
 struct life {
-	int device, kvm, vm, vcpu, second;
+	int device, kvm, vm, vcpu, second, profile;
 	size_t run_size;
 	struct kvm_run *run;
 	uint8_t *memory;
@@ -265,6 +266,18 @@ static int get_events(struct life *l)
 	return ioctl(l->device, KVM_VPMU_GET_EVENTS, &events);
 }
 
+static int profile(struct life *l)
+{
+	struct kvm_vpmu_profile p = {
+		.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS,
+		.period = 1000000, .records = KVM_VPMU_PROFILE_MIN_RECORDS, .fd = l->vm,
+		.flags = KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES |
+			 KVM_VPMU_PROFILE_KVM_TIME,
+	};
+
+	return l->profile = ioctl(l->device, KVM_VPMU_PROFILE, &p);
+}
+
 static int set_vm(struct life *l)
 {
 	struct kvm_vpmu_settings settings = {
@@ -285,6 +298,11 @@ static int close_fd(int *fd)
 
 	*fd = -1;
 	return result;
+}
+
+static int close_profile(struct life *l)
+{
+	return close_fd(&l->profile);
 }
 
 static int close_second(struct life *l)
@@ -341,8 +359,10 @@ static const struct call {
 	{ "KVM_VPMU_GET_VM", get_vm },
 	{ "KVM_VPMU_GET_VCPU", get_vcpu },
 	{ "KVM_VPMU_GET_EVENTS", get_events },
+	{ "KVM_VPMU_PROFILE", profile },
 	{ "KVM_VPMU_SET", set_vm },
 	{ "KVM_RUN", run },
+	{ "close of a profile", close_profile },
 	{ "close of a vCPU", close_second },
 	{ "munmap of the vCPU", unmap_run },
 	{ "close of the last vCPU", close_vcpu },
@@ -351,11 +371,11 @@ static const struct call {
 };
 
 #define NR_CALLS	(sizeof(calls) / sizeof(*calls))
-#define NR_ENDING	5	/* the last of them */
+#define NR_ENDING	6	/* the last of them */
 
 static void begin(struct life *l, int kvm)
 {
-	*l = (struct life){ .device = -1, .kvm = -1, .vm = -1, .vcpu = -1, .second = -1 };
+	*l = (struct life){ .device = -1, .kvm = -1, .vm = -1, .vcpu = -1, .second = -1, .profile = -1 };
 	l->run_size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 	l->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (l->memory == MAP_FAILED)

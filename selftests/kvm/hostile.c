@@ -21,7 +21,7 @@
  */
 #define _GNU_SOURCE
 #include <argp.h>
-#include <linux/kvm_vpmu.h>
+#include <linux/kvm_vpmu_profile.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
@@ -1203,8 +1203,39 @@ static void run_perf(struct random r)
 
 static const unsigned long requests[] = {
 	KVM_VPMU_GET_INFO, KVM_VPMU_GET_VMS, KVM_VPMU_SET, KVM_VPMU_GET_VCPU, KVM_VPMU_GET_VM, KVM_VPMU_ATTACH,
-	KVM_VPMU_GET_EVENTS,
+	KVM_VPMU_GET_EVENTS, KVM_VPMU_PROFILE,
 };
+
+/* Return: a file, or -1.  The VM may be 0, for all. */
+static int open_profile(struct random *r, int device, uint64_t vm)
+{
+	struct kvm_vpmu_profile p = {
+		.flags = 1 + below(r, 15), .period = 20000 + below(r, 1000000), .vm = vm, .fd = -1,
+		.cpu = below(r, sysconf(_SC_NPROCESSORS_ONLN)), .records = KVM_VPMU_PROFILE_MIN_RECORDS,
+		.config = below(r, 2) ? PERF_COUNT_HW_INSTRUCTIONS : PERF_COUNT_HW_CPU_CYCLES,
+	};
+
+	if (p.flags & KVM_VPMU_PROFILE_FREQUENCY)
+		p.period = 1 + below(r, 2000);
+	if (!(p.flags & KVM_VPMU_PROFILE_SAMPLES))
+		p.config = p.period = 0;
+	return ioctl(device, KVM_VPMU_PROFILE, &p);
+}
+
+/* The ring's head, as anybody could write it; records are overwritten only when read. */
+static void use_profile(struct random *r, int profile)
+{
+	size_t size = getpagesize() + KVM_VPMU_PROFILE_MIN_RECORDS * sizeof(struct kvm_vpmu_record);
+	struct kvm_vpmu_ring *ring;
+
+	ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, profile, 0);
+	if (ring == MAP_FAILED)
+		return;
+	ring->tail = below(r, 2) ? ring->head : any(r);
+	if (below(r, 2))
+		ring->head = any(r);
+	munmap(ring, size);
+}
 
 /* No VM is named by a descriptor here, and freeze modes are changed between those that count the same. */
 static void run_device(struct random r)
@@ -1221,11 +1252,14 @@ static void run_device(struct random r)
 		struct kvm_vpmu_vms list = { .vms = (uintptr_t)all, .room = 4 };
 		int fd = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 		unsigned long request = requests[below(&r, sizeof(requests) / sizeof(*requests))];
+		int profile = -1;
 
 		/* Settings of random VMs: none with garbage, which might be a mode that counts otherwise. */
 		for (unsigned int i = 0; i < sizeof(garbage); i++)
 			garbage[i] = any(&r) & any(&r) & any(&r);
-		if (request != KVM_VPMU_SET)
+		if (request == KVM_VPMU_PROFILE)
+			profile = ioctl(fd, request, garbage);
+		else if (request != KVM_VPMU_SET)
 			ioctl(fd, request, garbage);
 		ioctl(fd, any(&r), garbage);
 		ioctl(fd, request, (void *)any(&r));
@@ -1235,9 +1269,16 @@ static void run_device(struct random r)
 		ioctl(fd, KVM_VPMU_GET_VCPU, &v);
 		/* The VM is observed until the file is closed. */
 		ioctl(fd, KVM_VPMU_GET_EVENTS, &e);
+		if (profile < 0)
+			profile = open_profile(&r, fd, below(&r, 2) ? e.vm : 0);
 		pause_ms(1 + below(&r, 5));
 		close(fd);
-		shared->requests += 7;
+		if (profile >= 0) {
+			use_profile(&r, profile);
+			pause_ms(below(&r, 5));
+			close(profile);
+		}
+		shared->requests += 8;
 	}
 }
 

@@ -15,7 +15,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <linux/kvm_vpmu.h>
+#include <linux/kvm_vpmu_profile.h>
+#include <linux/perf_event.h>
 
 #include "tap.h"
 #include "vm.h"
@@ -31,9 +32,9 @@
 
 /* What is asked for, in this order */
 enum request {
-	INFO, LIST, READ_NUMBER, READ_NO_NUMBER, EVENTS_NUMBER, SET_NUMBER, SET_NO_NUMBER,
-	VM_OWN, READ_OWN, EVENTS_OWN, SET_OWN, CHOOSE_OWN, CHOOSE_NEW, CHOOSE_FILE,
-	VM_OTHER, READ_OTHER, EVENTS_OTHER, SET_OTHER, CHOOSE_OTHER,
+	INFO, LIST, READ_NUMBER, READ_NO_NUMBER, EVENTS_NUMBER, PROFILE_ALL, PROFILE_NUMBER,
+	SET_NUMBER, SET_NO_NUMBER, VM_OWN, READ_OWN, EVENTS_OWN, PROFILE_OWN, SET_OWN,
+	CHOOSE_OWN, CHOOSE_NEW, CHOOSE_FILE, VM_OTHER, READ_OTHER, EVENTS_OTHER, PROFILE_OTHER, SET_OTHER, CHOOSE_OTHER,
 	REQUESTS
 };
 
@@ -43,11 +44,14 @@ static const char *const names[REQUESTS] = {
 	[READ_NUMBER] = "GET_VCPU by the number of another's VM",
 	[READ_NO_NUMBER] = "GET_VCPU by a number that no VM has",
 	[EVENTS_NUMBER] = "GET_EVENTS by the number of another's VM",
+	[PROFILE_ALL] = "PROFILE of all that a CPU does",
+	[PROFILE_NUMBER] = "PROFILE by the number of another's VM",
 	[SET_NUMBER] = "SET by the number of another's VM",
 	[SET_NO_NUMBER] = "SET by a number that no VM has",
 	[VM_OWN] = "GET_VM by its VM's file",
 	[READ_OWN] = "GET_VCPU by its VM's file",
 	[EVENTS_OWN] = "GET_EVENTS by its VM's file",
+	[PROFILE_OWN] = "PROFILE by its VM's file",
 	[SET_OWN] = "SET by its VM's file",
 	[CHOOSE_OWN] = "ATTACH by the file of its VM, which has a vCPU",
 	[CHOOSE_NEW] = "ATTACH by the file of its VM without a vCPU",
@@ -55,6 +59,7 @@ static const char *const names[REQUESTS] = {
 	[VM_OTHER] = "GET_VM by a file that isn't a VM",
 	[READ_OTHER] = "GET_VCPU by a file that isn't a VM",
 	[EVENTS_OTHER] = "GET_EVENTS by a file that isn't a VM",
+	[PROFILE_OTHER] = "PROFILE by a file that isn't a VM",
 	[SET_OTHER] = "SET by a file that isn't a VM",
 	[CHOOSE_OTHER] = "ATTACH by a file that isn't a VM",
 };
@@ -185,6 +190,20 @@ static void ask(int fd, enum request request, unsigned long number, void *arg)
 	found->error[request] = ioctl(fd, number, arg) ? errno : 0;
 }
 
+static void ask_profile(int fd, enum request request, uint64_t id, int own)
+{
+	struct kvm_vpmu_profile p = {
+		.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS,
+		.period = 1000000, .records = KVM_VPMU_PROFILE_MIN_RECORDS,
+		.flags = KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES, .vm = id, .fd = own,
+	};
+	int profile = ioctl(fd, KVM_VPMU_PROFILE, &p);
+
+	found->error[request] = profile < 0 ? errno : 0;
+	if (profile >= 0)
+		close(profile);
+}
+
 static void ask_all(int fd)
 {
 	struct kvm_vpmu_vm list_room[4];
@@ -211,6 +230,8 @@ static void ask_all(int fd)
 	ask(fd, READ_NO_NUMBER, KVM_VPMU_GET_VCPU, &v);
 	e.vm = victim.id;
 	ask(fd, EVENTS_NUMBER, KVM_VPMU_GET_EVENTS, &e);
+	ask_profile(fd, PROFILE_ALL, 0, -1);
+	ask_profile(fd, PROFILE_NUMBER, victim.id, -1);
 	ask(fd, SET_NUMBER, KVM_VPMU_SET, &s);
 	s.id = ~0ull;
 	ask(fd, SET_NO_NUMBER, KVM_VPMU_SET, &s);
@@ -222,6 +243,7 @@ static void ask_all(int fd)
 	ask(fd, READ_OWN, KVM_VPMU_GET_VCPU, &found->vcpu);
 	e = (struct kvm_vpmu_events){ .fd = own, .flags = KVM_VPMU_EVENTS_OBSERVE };
 	ask(fd, EVENTS_OWN, KVM_VPMU_GET_EVENTS, &e);
+	ask_profile(fd, PROFILE_OWN, 0, own);
 	s.id = 0;
 	s.fd = own;
 	ask(fd, SET_OWN, KVM_VPMU_SET, &s);
@@ -238,6 +260,7 @@ static void ask_all(int fd)
 	ask(fd, READ_OTHER, KVM_VPMU_GET_VCPU, &v);
 	e.fd = vm.kvm;
 	ask(fd, EVENTS_OTHER, KVM_VPMU_GET_EVENTS, &e);
+	ask_profile(fd, PROFILE_OTHER, 0, vm.kvm);
 	s.fd = vm.kvm;
 	ask(fd, SET_OTHER, KVM_VPMU_SET, &s);
 	attach.fd = vm.kvm;
@@ -272,6 +295,8 @@ static int expected(const struct user *user, enum request request)
 	case LIST:
 	case READ_NUMBER:
 	case EVENTS_NUMBER:
+	case PROFILE_ALL:
+	case PROFILE_NUMBER:
 		return user->reads_all ? 0 : EPERM;
 	case READ_NO_NUMBER:
 		return user->reads_all ? ENOENT : EPERM;
@@ -284,6 +309,7 @@ static int expected(const struct user *user, enum request request)
 	case VM_OTHER:
 	case READ_OTHER:
 	case EVENTS_OTHER:
+	case PROFILE_OTHER:
 	case SET_OTHER:
 	case CHOOSE_OTHER:
 		return EINVAL;

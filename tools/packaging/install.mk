@@ -5,7 +5,7 @@
 # make install       the module for KDIR's kernel, and all that follows but DKMS
 # make install-dkms  the module's source for DKMS, which builds it for each kernel
 # make install-conf  how udev and modprobe treat the module
-# make install-tools the tool vpmu, its service for metrics, and the header for programs of your own
+# make install-tools the tool vpmu, its service for metrics, and headers for programs of your own
 # make install-docs  this documentation, which packages have
 # make uninstall     remove what these installed; uninstall-... a part of it
 # make deb           the Debian packages, in build/deb
@@ -30,6 +30,7 @@ KVER ?= $(or $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 MODULE_DIR = $(DESTDIR)/lib/modules/$(KVER)/updates
 MODULES = $(MODULE_DIR)/kvm_vpmu.ko $(MODULE_DIR)/kvm_vpmu_guest.ko
 DKMS_SOURCE = $(DESTDIR)/usr/src/kvm-vpmu-$(VERSION)
+HEADERS = include/uapi/linux/kvm_vpmu.h include/uapi/linux/kvm_vpmu_profile.h
 TOOL = $(MAKE) -C tools/vpmu O=$(CURDIR)/build/tool VERSION=$(VERSION)
 
 install: install-module install-conf install-tools
@@ -45,7 +46,7 @@ install-dkms: install-conf
 	rm -rf $(DKMS_SOURCE)
 	cd kmod && find . \( -name '*.[chS]' -o -name '*.mk' -o -name Kbuild \) ! -name '*.mod.c' \
 		-exec $(INSTALL) -D -m 644 {} $(abspath $(DKMS_SOURCE))/kmod/{} \;
-	$(INSTALL) -D -m 644 include/uapi/linux/kvm_vpmu.h $(DKMS_SOURCE)/include/uapi/linux/kvm_vpmu.h
+	$(INSTALL) -D -m 644 -t $(DKMS_SOURCE)/include/uapi/linux $(HEADERS)
 	sed 's/#MODULE_VERSION#/$(VERSION)/' $(PACKAGING)/dkms.conf >$(DKMS_SOURCE)/dkms.conf
 	$(if $(DESTDIR),,$(PACKAGING)/dkms-install $(VERSION) $(KVER))
 
@@ -59,7 +60,7 @@ tool:
 
 install-tools: tool
 	$(TOOL) install DESTDIR=$(abspath $(DESTDIR)) PREFIX=$(PREFIX)
-	$(INSTALL) -D -m 644 include/uapi/linux/kvm_vpmu.h $(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h
+	$(INSTALL) -D -m 644 -t $(DESTDIR)$(INCLUDEDIR)/linux $(HEADERS)
 	$(INSTALL) -d $(DESTDIR)$(UNITDIR)
 	sed 's|#BINDIR#|$(PREFIX)/bin|' $(PACKAGING)/vpmu-metrics.service >$(DESTDIR)$(UNITDIR)/vpmu-metrics.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/vpmu-metrics.service
@@ -85,7 +86,8 @@ uninstall-conf:
 uninstall-tools:
 	rm -f $(DESTDIR)$(PREFIX)/bin/vpmu $(DESTDIR)$(PREFIX)/share/man/man1/vpmu.1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/vpmu \
-		$(DESTDIR)$(INCLUDEDIR)/linux/kvm_vpmu.h $(DESTDIR)$(UNITDIR)/vpmu-metrics.service
+		$(DESTDIR)$(UNITDIR)/vpmu-metrics.service \
+		$(HEADERS:include/uapi/%=$(DESTDIR)$(INCLUDEDIR)/%)
 
 uninstall-docs:
 	rm -rf $(DESTDIR)$(DOCDIR)

@@ -658,8 +658,8 @@ static void info_text(void **state)
 	assert_string_equal(got,
 			    "PMU                 fake\n"
 			    "physical counters   6\n"
-			    "module              1.2, ABI 9\n"
-			    "tool                " VERSION ", ABI 9\n"
+			    "module              1.2, ABI 10\n"
+			    "tool                " VERSION ", ABI 10\n"
 			    "VMs                 3\n"
 			    "vCPUs               6\n"
 			    "RDMSR               1,234,567\n"
@@ -677,7 +677,7 @@ static void info_text(void **state)
 	/* not privileged, and a module without parameters */
 	fake.error = -EPERM;
 	got = info_of(&dev, &text_context, STATUS_OK);
-	assert_non_null(strstr(got, "module              -, ABI 9\n"));
+	assert_non_null(strstr(got, "module              -, ABI 10\n"));
 	assert_non_null(strstr(got, "VMs                 -\n"));
 	assert_non_null(strstr(got, "RDMSR               -\n"));
 	assert_null(strstr(got, "parameters"));

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Profiles of a CPU: samples of an event of host perf, in the host and in any guest, and vCPUs'
+ * switches, as records in a ring that userspace reads (uapi/linux/kvm_vpmu_profile.h).
+ *
+ * Samples are recorded in NMIs, which may interrupt the recording of a switch on the same CPU.  No
+ * other CPU writes to the ring.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/cpu.h>
+#include <linux/file.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/perf_event.h>
+#include <linux/rculist.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+#include <linux/workqueue.h>
+#include <asm/local64.h>
+#include <asm/msr.h>
+#include <uapi/linux/kvm_vpmu_profile.h>
+
+#include "compat/host.h"
+#include "observe.h"
+#include "profile.h"
+#include "report.h"
+#include "vcpu.h"
+
+/**
+ * struct profile - an open profile
+ * @node: in its CPU's list
+ * @cpu: which CPU
+ * @flags: KVM_VPMU_PROFILE_...
+ * @vm: the number of the VM in question; 0: everything
+ * @privileged: opened with CAP_PERFMON
+ * @event: host perf's; NULL without samples
+ * @ring: the part that userspace can write, too
+ * @record: the ring's records
+ * @nr: how many, a power of two
+ * @next: number of the record that is written next
+ * @lost: as in @ring
+ * @throttled: as in @ring
+ * @writers: how many are writing: one that interrupts another leaves the publishing to that
+ */
+struct profile {
+	struct hlist_node node;
+	unsigned int cpu;
+	u32 flags;
+	u64 vm;
+	bool privileged;
+	struct perf_event *event;
+	struct kvm_vpmu_ring *ring;
+	struct kvm_vpmu_record *record;
+	u32 nr;
+	local64_t next;
+	local64_t lost;
+	u64 throttled;
+	unsigned int writers;
+};
+
+DEFINE_STATIC_KEY_FALSE(vpmu_profiling);
+
+/* Profiles by CPU, changed under profiles_lock, read under RCU */
+static DEFINE_PER_CPU(struct hlist_head, profiles);
+static DEFINE_MUTEX(profiles_lock);
+
+/* The number of the record to write, or false: no room */
+static bool take_record(struct profile *p, u64 *n)
+{
+	/* What userspace writes there can only cost its own records. */
+	u64 tail = READ_ONCE(p->ring->tail);
+
+	/* Until no NMI has come in between */
+	do {
+		*n = local64_read(&p->next);
+		if (*n - tail >= p->nr) {
+			local64_inc(&p->lost);
+			return false;
+		}
+	} while (local64_cmpxchg(&p->next, *n, *n + 1) != *n);
+	return true;
+}
+
+static void put_record(struct profile *p, const struct kvm_vpmu_record *r)
+{
+	u64 n, published;
+
+	WRITE_ONCE(p->writers, p->writers + 1);
+	barrier();
+	if (take_record(p, &n))
+		p->record[n & (p->nr - 1)] = *r;
+
+	/* An NMI in between may have added a record, and left it to this writer to publish it. */
+	do {
+		published = local64_read(&p->next);
+		if (READ_ONCE(p->writers) == 1) {
+			WRITE_ONCE(p->ring->lost, local64_read(&p->lost));
+			WRITE_ONCE(p->ring->throttled, p->throttled);
+			/* Userspace reads records behind the head (struct kvm_vpmu_ring). */
+			smp_store_release(&p->ring->head, published);
+		}
+		WRITE_ONCE(p->writers, p->writers - 1);
+		barrier();
+		if (READ_ONCE(p->writers) || published == local64_read(&p->next))
+			return;
+		WRITE_ONCE(p->writers, 1);
+		barrier();
+	} while (true);
+}
+
+/* PIDs of the host's first namespace are not for everybody. */
+static void put_for(struct profile *p, struct kvm_vpmu_record *r)
+{
+	if (p->vm && p->vm != r->vm)
+		return;
+	r->pid = p->privileged ? current->tgid : 0;
+	r->tid = p->privileged ? current->pid : 0;
+	put_record(p, r);
+}
+
+static bool in_guest(struct kvm_vcpu *vcpu)
+{
+	return vcpu && vpmu_compat_nmi_of_guest(vcpu);
+}
+
+static void describe_guest(struct kvm_vcpu *vcpu, struct kvm_vpmu_record *r)
+{
+	bool nested = vcpu->arch.hflags & HF_GUEST_MASK;
+
+	r->mode = nested ? KVM_VPMU_MODE_NESTED : KVM_VPMU_MODE_GUEST;
+	r->ip = vpmu_compat_guest_rip(vcpu);
+	r->cr3 = vpmu_compat_guest_cr3(vcpu);
+	if (!vpmu_compat_state_encrypted(vcpu))
+		r->cpl = vpmu_compat_get_cpl(vcpu);
+}
+
+/* In an NMI: @event has overflowed. */
+static void sample(struct perf_event *event, struct perf_sample_data *data, struct pt_regs *regs)
+{
+	struct profile *p = event->overflow_handler_context;
+	struct kvm_vcpu *vcpu = vpmu_compat_running_vcpu();
+	const struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
+	struct kvm_vpmu_record r = {
+		.tsc = rdtsc(),
+		.value = event->hw.last_period,
+		.vm = vv ? vv->vm->id : 0,
+		.vcpu = vcpu ? vcpu->vcpu_id : -1,
+		.exit_reason = KVM_VPMU_EXIT_NONE,
+		.type = KVM_VPMU_RECORD_SAMPLE,
+		.cpl = KVM_VPMU_CPL_NONE,
+	};
+
+	p->throttled += vpmu_compat_host_throttled(event);
+	if (in_guest(vcpu)) {
+		describe_guest(vcpu, &r);
+	} else {
+		/* Not for a VM's owner: the interrupt of an overflow in guest mode came late. */
+		if (!p->privileged)
+			return;
+		r.mode = user_mode(regs) ? KVM_VPMU_MODE_HOST_USER : KVM_VPMU_MODE_HOST_KERNEL;
+		r.ip = instruction_pointer(regs);
+		if (vcpu)
+			r.exit_reason = vpmu_compat_exit_reason(vcpu);
+	}
+	put_for(p, &r);
+}
+
+/* For those profiles of this CPU that want switches; preemption is off. */
+static void put_switch(struct kvm_vpmu_record *r)
+{
+	struct profile *p;
+
+	rcu_read_lock();
+	hlist_for_each_entry_rcu(p, this_cpu_ptr(&profiles), node)
+		if (p->flags & KVM_VPMU_PROFILE_SWITCHES)
+			put_for(p, r);
+	rcu_read_unlock();
+}
+
+static struct kvm_vpmu_record switch_record(const struct vpmu_vcpu *vv, u8 type)
+{
+	return (struct kvm_vpmu_record){
+		/* The very moment at which the ticks in KVM began or ended, if these are counted */
+		.tsc = vv->event.timing ? vv->event.kvm_since : rdtsc(),
+		.vm = vv->vm->id,
+		.vcpu = vv->hot.vcpu->vcpu_id,
+		.exit_reason = KVM_VPMU_EXIT_NONE,
+		.type = type,
+		.cpl = KVM_VPMU_CPL_NONE,
+	};
+}
+
+void vpmu_profile_load(struct vpmu_vcpu *vv)
+{
+	struct kvm_vpmu_record r = switch_record(vv, KVM_VPMU_RECORD_LOAD);
+
+	/* Not for another ioctl */
+	if (!vv->running)
+		return;
+	vpmu_compat_find_state(vv->hot.vcpu);
+	vv->profiled.kvm_ticks = vv->event.kvm_ticks;
+	if (vv->profiled.thread == current->start_time)
+		r.value = current->sched_info.run_delay - vv->profiled.delay;
+	put_switch(&r);
+}
+
+static u8 reason_of_put(const struct kvm_vcpu *vcpu)
+{
+	/* Interrupts are off while the thread is only switched out. */
+	if (!irqs_disabled())
+		return KVM_VPMU_PUT_USER;
+	if (READ_ONCE(vcpu->preempted))
+		return KVM_VPMU_PUT_PREEMPTED;
+	return vcpu->stat.generic.blocking ? KVM_VPMU_PUT_HALTED : KVM_VPMU_PUT_BLOCKED;
+}
+
+void vpmu_profile_put(struct vpmu_vcpu *vv)
+{
+	struct kvm_vpmu_record r = switch_record(vv, KVM_VPMU_RECORD_PUT);
+
+	if (!vv->running)
+		return;
+	r.mode = reason_of_put(vv->hot.vcpu);
+	r.value = vv->event.kvm_ticks - vv->profiled.kvm_ticks;
+	vv->profiled.thread = current->start_time;
+	vv->profiled.delay = current->sched_info.run_delay;
+	put_switch(&r);
+}
+
+static size_t mapping_size(u32 records)
+{
+	return PAGE_SIZE + PAGE_ALIGN(array_size(records, sizeof(struct kvm_vpmu_record)));
+}
+
+static struct profile *alloc_profile(const struct kvm_vpmu_profile *in)
+{
+	struct profile *p = kzalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
+
+	if (!p)
+		return NULL;
+	p->ring = __vmalloc(mapping_size(in->records), GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!p->ring) {
+		kfree(p);
+		return NULL;
+	}
+	p->record = (void *)p->ring + PAGE_SIZE;
+	p->nr = in->records;
+	p->cpu = in->cpu;
+	p->flags = in->flags;
+	return p;
+}
+
+/* Which VM is it, and may the caller?  Sets @p's vm and privileged. */
+static long find_vm(struct profile *p, const struct kvm_vpmu_profile *in)
+{
+	struct file *file = NULL;
+	struct vpmu_vm *vm;
+	long err = 0;
+
+	p->privileged = vpmu_may_read_all();
+	if (in->fd == -1 && !p->privileged)
+		return -EPERM;
+	if (in->fd == -1 && !in->vm)
+		return 0;
+	if (in->fd >= 0) {
+		file = vpmu_get_vm_file(in->fd);
+		if (IS_ERR(file))
+			return PTR_ERR(file);
+	}
+	mutex_lock(&vpmu_vms_lock);
+	vm = file ? vpmu_find_vm_by_file(file) : vpmu_find_vm(in->vm);
+	if (!vm)
+		err = -ENOENT;
+	else if (p->flags & KVM_VPMU_PROFILE_KVM_TIME)
+		err = vpmu_observe(vm, p);
+	if (!err)
+		p->vm = vm->id;
+	mutex_unlock(&vpmu_vms_lock);
+	if (file)
+		fput(file);
+	return err;
+}
+
+/* Is there another one of the VM and CPU by somebody who isn't privileged? */
+static bool has_rival(const struct profile *p)
+{
+	const struct profile *other;
+
+	lockdep_assert_held(&profiles_lock);
+	hlist_for_each_entry(other, per_cpu_ptr(&profiles, p->cpu), node)
+		if (other->vm == p->vm && !other->privileged)
+			return true;
+	return false;
+}
+
+static long add_profile(struct profile *p)
+{
+	long err = 0;
+
+	mutex_lock(&profiles_lock);
+	if (!p->privileged && has_rival(p))
+		err = -EBUSY;
+	else
+		hlist_add_head_rcu(&p->node, per_cpu_ptr(&profiles, p->cpu));
+	mutex_unlock(&profiles_lock);
+	if (!err)
+		static_branch_inc(&vpmu_profiling);
+	return err;
+}
+
+static void remove_profile(struct profile *p)
+{
+	static_branch_dec(&vpmu_profiling);
+	mutex_lock(&profiles_lock);
+	hlist_del_rcu(&p->node);
+	mutex_unlock(&profiles_lock);
+	synchronize_rcu();
+}
+
+static void observe(struct profile *p)
+{
+	if (p->flags & KVM_VPMU_PROFILE_KVM_TIME && !p->vm)
+		vpmu_observe_all();
+}
+
+static void stop_observing(struct profile *p)
+{
+	if (!(p->flags & KVM_VPMU_PROFILE_KVM_TIME))
+		return;
+	if (p->vm)
+		vpmu_observe_end(p);
+	else
+		vpmu_observe_all_end();
+}
+
+struct new_event {
+	struct profile *p;
+	struct perf_event_attr attr;
+};
+
+static long create_event(void *arg)
+{
+	struct new_event *new = arg;
+	struct perf_event *event;
+
+	event = perf_event_create_kernel_counter(&new->attr, new->p->cpu, NULL, sample, new->p);
+	if (IS_ERR(event))
+		return PTR_ERR(event);
+	new->p->event = event;
+	return 0;
+}
+
+static long start_event(struct profile *p, const struct kvm_vpmu_profile *in)
+{
+	struct new_event new = {
+		.p = p,
+		.attr = {
+			.type = in->type,
+			.size = sizeof(new.attr),
+			.config = in->config,
+			.sample_period = in->period,
+			.freq = !!(in->flags & KVM_VPMU_PROFILE_FREQUENCY),
+			.exclude_host = !p->privileged,
+		},
+	};
+
+	if (!(p->flags & KVM_VPMU_PROFILE_SAMPLES))
+		return 0;
+	/*
+	 * Host perf asks for CAP_PERFMON (perf_allow_cpu()), which a VM's owner needs not have: a
+	 * kernel thread has.
+	 */
+	return work_on_cpu(p->cpu, create_event, &new);
+}
+
+static void stop_event(struct profile *p)
+{
+	if (p->event)
+		perf_event_release_kernel(p->event);
+}
+
+static void free_profile(struct profile *p)
+{
+	vfree(p->ring);
+	kfree(p);
+}
+
+static ssize_t profile_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
+{
+	struct profile *p = file->private_data;
+	struct kvm_vpmu_profile_count count = {};
+
+	if (len < sizeof(count))
+		return -EINVAL;
+	if (p->event)
+		count.value = perf_event_read_value(p->event, &count.enabled_ns, &count.running_ns);
+	return copy_to_user(buf, &count, sizeof(count)) ? -EFAULT : sizeof(count);
+}
+
+static int profile_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct profile *p = file->private_data;
+	size_t at, size = mapping_size(p->nr);
+	int err = 0;
+
+	if (vma->vm_pgoff || vma->vm_end - vma->vm_start != size || !(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	for (at = 0; !err && at < size; at += PAGE_SIZE)
+		err = vm_insert_page(vma, vma->vm_start + at,
+				     vmalloc_to_page((void *)p->ring + at));
+	return err;
+}
+
+static int profile_release(struct inode *inode, struct file *file)
+{
+	struct profile *p = file->private_data;
+
+	stop_event(p);
+	remove_profile(p);
+	stop_observing(p);
+	free_profile(p);
+	return 0;
+}
+
+static const struct file_operations profile_fops = {
+	.owner = THIS_MODULE,
+	.read = profile_read,
+	.mmap = profile_mmap,
+	.release = profile_release,
+	.llseek = noop_llseek,
+};
+
+#define ALL_FLAGS	(KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES |	\
+			 KVM_VPMU_PROFILE_FREQUENCY | KVM_VPMU_PROFILE_KVM_TIME)
+
+static bool event_is_valid(const struct kvm_vpmu_profile *in)
+{
+	if (!(in->flags & KVM_VPMU_PROFILE_SAMPLES))
+		return !in->type && !in->config && !in->period &&
+		       !(in->flags & KVM_VPMU_PROFILE_FREQUENCY);
+	/* A period is a signed number there (perf_event_open()). */
+	return (in->type == PERF_TYPE_HARDWARE || in->type == PERF_TYPE_RAW) &&
+	       in->period && in->period <= S64_MAX;
+}
+
+static bool is_valid(const struct kvm_vpmu_profile *in)
+{
+	return !in->reserved && !(in->flags & ~ALL_FLAGS) &&
+	       in->flags & (KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES) &&
+	       event_is_valid(in) &&
+	       is_power_of_2(in->records) && in->records >= KVM_VPMU_PROFILE_MIN_RECORDS &&
+	       in->records <= KVM_VPMU_PROFILE_MAX_RECORDS &&
+	       (in->fd == -1 || (in->fd >= 0 && !in->vm));
+}
+
+long vpmu_profile_open(const void __user *arg)
+{
+	struct kvm_vpmu_profile in;
+	struct profile *p;
+	long err;
+
+	BUILD_BUG_ON(sizeof(struct kvm_vpmu_record) != 64);
+	if (copy_from_user(&in, arg, sizeof(in)))
+		return -EFAULT;
+	if (!is_valid(&in))
+		return -EINVAL;
+	if (in.cpu >= nr_cpu_ids || !cpu_online(in.cpu))
+		return -ENODEV;
+
+	p = alloc_profile(&in);
+	if (!p)
+		return -ENOMEM;
+	err = find_vm(p, &in);
+	if (err)
+		goto free;
+	observe(p);
+	err = add_profile(p);
+	if (err)
+		goto stop_observing;
+	err = start_event(p, &in);
+	if (err)
+		goto remove;
+	err = anon_inode_getfd("[kvm-vpmu-profile]", &profile_fops, p, O_RDWR | O_CLOEXEC);
+	if (err >= 0)
+		return err;
+
+	stop_event(p);
+remove:
+	remove_profile(p);
+stop_observing:
+	stop_observing(p);
+free:
+	free_profile(p);
+	return err;
+}
