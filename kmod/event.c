@@ -118,6 +118,13 @@ static const u64 *source(const struct vpmu_vcpu *vv, int event)
 	}
 }
 
+u64 vpmu_event_kvm_ticks(const struct vpmu_vcpu *vv, u64 now)
+{
+	const struct vpmu_events *e = &vv->event;
+
+	return e->kvm_ticks + (vv->loaded && e->timing ? now - e->kvm_since : 0);
+}
+
 /* The vCPU's time so far of a kind */
 static u64 ticks(struct vpmu_vcpu *vv, int event)
 {
@@ -127,8 +134,7 @@ static u64 ticks(struct vpmu_vcpu *vv, int event)
 
 	switch (event) {
 	case KVM_VPMU_EVENT_TICKS_KVM:
-		return ticks_to_guest(vcpu, e->kvm_ticks +
-					    (vv->loaded && e->timing ? rdtsc() - e->kvm_since : 0));
+		return ticks_to_guest(vcpu, vpmu_event_kvm_ticks(vv, rdtsc()));
 	case KVM_VPMU_EVENT_TICKS_STEAL:
 		return ns_to_ticks(vcpu, steal(e));
 	case KVM_VPMU_EVENT_TICKS_HALTED:

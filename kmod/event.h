@@ -34,6 +34,9 @@ static __always_inline bool vpmu_event_active(const struct vpmu_vcpu *vv)
 void vpmu_event_load(struct vpmu_vcpu *vv);
 void vpmu_event_put(struct vpmu_vcpu *vv);
 
+/* The host's TSC ticks in KVM until the TSC is @now, which is outside guest mode */
+u64 vpmu_event_kvm_ticks(const struct vpmu_vcpu *vv, u64 now);
+
 /* Is that so because the VM was observed (vpmu_vm.observed) when the vCPU last looked? */
 static __always_inline bool vpmu_event_observed(const struct vpmu_vcpu *vv)
 {

@@ -23,9 +23,11 @@
 #include <uapi/linux/kvm_vpmu_profile.h>
 
 #include "compat/host.h"
+#include "event.h"
 #include "observe.h"
 #include "profile.h"
 #include "report.h"
+#include "sched.h"
 #include "vcpu.h"
 
 /**
@@ -194,16 +196,22 @@ static struct kvm_vpmu_record switch_record(const struct vpmu_vcpu *vv, u8 type)
 
 void vpmu_profile_load(struct vpmu_vcpu *vv)
 {
-	struct kvm_vpmu_record r = switch_record(vv, KVM_VPMU_RECORD_LOAD);
+	struct kvm_vpmu_record r;
+	unsigned long flags;
 
+	/* So that look() finds a vCPU with the record of its load */
+	local_irq_save(flags);
+	vpmu_sched_load(vv);
 	/* Not for another ioctl */
-	if (!vv->running)
-		return;
-	vpmu_compat_find_state(vv->hot.vcpu);
-	vv->profiled.kvm_ticks = vv->event.kvm_ticks;
-	if (vv->profiled.thread == current->start_time)
-		r.value = current->sched_info.run_delay - vv->profiled.delay;
-	put_switch(&r);
+	if (vv->running) {
+		r = switch_record(vv, KVM_VPMU_RECORD_LOAD);
+		vpmu_compat_find_state(vv->hot.vcpu);
+		vv->profiled.kvm_ticks = vv->event.kvm_ticks;
+		if (vv->profiled.thread == current->start_time)
+			r.value = current->sched_info.run_delay - vv->profiled.delay;
+		put_switch(&r);
+	}
+	local_irq_restore(flags);
 }
 
 static u8 reason_of_put(const struct kvm_vcpu *vcpu)
@@ -218,15 +226,37 @@ static u8 reason_of_put(const struct kvm_vcpu *vcpu)
 
 void vpmu_profile_put(struct vpmu_vcpu *vv)
 {
-	struct kvm_vpmu_record r = switch_record(vv, KVM_VPMU_RECORD_PUT);
+	struct kvm_vpmu_record r;
 
+	vpmu_sched_put(vv);
 	if (!vv->running)
 		return;
+	r = switch_record(vv, KVM_VPMU_RECORD_PUT);
 	r.mode = reason_of_put(vv->hot.vcpu);
 	r.value = vv->event.kvm_ticks - vv->profiled.kvm_ticks;
 	vv->profiled.thread = current->start_time;
 	vv->profiled.delay = current->sched_info.run_delay;
 	put_switch(&r);
+}
+
+/* In an interrupt, which made the vCPU exit that is loaded on this CPU, if there is one */
+static void look(void *unused)
+{
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
+	struct kvm_vpmu_record put, load;
+	u64 kvm_ticks;
+
+	if (!vv || !vv->running)
+		return;
+	put = switch_record(vv, KVM_VPMU_RECORD_PUT);
+	load = switch_record(vv, KVM_VPMU_RECORD_LOAD);
+	put.tsc = load.tsc = rdtsc();
+	kvm_ticks = vpmu_event_kvm_ticks(vv, put.tsc);
+	put.mode = KVM_VPMU_PUT_READ;
+	put.value = kvm_ticks - vv->profiled.kvm_ticks;
+	vv->profiled.kvm_ticks = kvm_ticks;
+	put_switch(&put);
+	put_switch(&load);
 }
 
 static size_t mapping_size(u32 records)
@@ -369,10 +399,10 @@ static long start_event(struct profile *p, const struct kvm_vpmu_profile *in)
 	if (!(p->flags & KVM_VPMU_PROFILE_SAMPLES))
 		return 0;
 	/*
-	 * Host perf asks for CAP_PERFMON (perf_allow_cpu()), which a VM's owner needs not have: a
-	 * kernel thread has.
+	 * Host perf asks for CAP_PERFMON (perf_allow_cpu()), which a VM's owner needs not have, but
+	 * a kernel thread has: one of any CPU; that of the profile may have no time for it.
 	 */
-	return work_on_cpu(p->cpu, create_event, &new);
+	return work_on_cpu(raw_smp_processor_id(), create_event, &new);
 }
 
 static void stop_event(struct profile *p)
@@ -394,6 +424,9 @@ static ssize_t profile_read(struct file *file, char __user *buf, size_t len, lof
 
 	if (len < sizeof(count))
 		return -EINVAL;
+	/* Nothing is loaded on a CPU that is offline. */
+	if (p->flags & KVM_VPMU_PROFILE_SWITCHES)
+		smp_call_function_single(p->cpu, look, NULL, true);
 	if (p->event)
 		count.value = perf_event_read_value(p->event, &count.enabled_ns, &count.running_ns);
 	return copy_to_user(buf, &count, sizeof(count)) ? -EFAULT : sizeof(count);

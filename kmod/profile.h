@@ -7,10 +7,10 @@
 
 #include "vpmu.h"
 
-/* Is there any profile?  Only then the two below are to be called. */
+/* Is there any profile? */
 DECLARE_STATIC_KEY_FALSE(vpmu_profiling);
 
-/* The vCPU has been loaded, or put, on this CPU; preemption is off. */
+/* vpmu_sched_load() and vpmu_sched_put(), and the switch's record */
 void vpmu_profile_load(struct vpmu_vcpu *vv);
 void vpmu_profile_put(struct vpmu_vcpu *vv);
 

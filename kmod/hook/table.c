@@ -205,9 +205,10 @@ void vpmu_vcpu_load(struct vpmu_vcpu *vv, int cpu)
 	u64 taken = vpmu_vtsc_load(vv);
 
 	static_call(original_kvm_arch_vcpu_load)(vv->hot.vcpu, cpu);
-	vpmu_sched_load(vv);
 	if (static_branch_unlikely(&vpmu_profiling))
 		vpmu_profile_load(vv);
+	else
+		vpmu_sched_load(vv);
 	trace_vpmu_load(vv, taken);
 }
 
@@ -215,9 +216,10 @@ ORIGINAL(kvm_arch_vcpu_put, vpmu_compat_proto_init);
 void vpmu_vcpu_put(struct vpmu_vcpu *vv)
 {
 	vpmu_vtsc_put(vv);
-	vpmu_sched_put(vv);
 	if (static_branch_unlikely(&vpmu_profiling))
 		vpmu_profile_put(vv);
+	else
+		vpmu_sched_put(vv);
 	vpmu_pmi_put(vv);
 	static_call(original_kvm_arch_vcpu_put)(vv->hot.vcpu);
 }

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -398,8 +399,8 @@ static void check_full(void)
 
 /* What switches say of the time from the first LOAD to the last PUT */
 struct times {
-	uint64_t loaded, in_kvm, runnable_ns, waits[4];
-	unsigned int loads, puts[4], strange;
+	uint64_t loaded, in_kvm, runnable_ns, waits[5];
+	unsigned int loads, puts[5], strange;
 	uint64_t first, last;
 };
 
@@ -415,7 +416,7 @@ static struct times add_up(struct profile *p, uint64_t id)
 		if (r->type == KVM_VPMU_RECORD_SAMPLE)
 			continue;
 		t.strange += r->vm != id || loaded == (r->type == KVM_VPMU_RECORD_LOAD) ||
-			     r->tsc < since || r->mode > KVM_VPMU_PUT_BLOCKED;
+			     r->tsc < since || r->mode > KVM_VPMU_PUT_READ;
 		if (r->type == KVM_VPMU_RECORD_LOAD) {
 			if (t.loads++) {
 				t.waits[why] += r->tsc - since;
@@ -424,7 +425,7 @@ static struct times add_up(struct profile *p, uint64_t id)
 				t.first = r->tsc;
 			}
 		} else {
-			why = r->mode & 3;
+			why = r->mode % 5;
 			t.puts[why]++;
 			t.loaded += r->tsc - since;
 			t.in_kvm += r->value;
@@ -499,6 +500,54 @@ static void check_switches(void)
 	free_vm(&vm);
 }
 
+static void *spin_long(void *arg)
+{
+	pin(0, 1);
+	spin(arg, 30000);
+	return NULL;
+}
+
+/* read() looks at a vCPU that is loaded for long. */
+static void check_read(void)
+{
+	struct kvm_vpmu_profile what = switches();
+	const struct kvm_vpmu_record *r;
+	struct vm vm = make_vm(true);
+	uint64_t before, behind;
+	pthread_t thread;
+	struct profile p;
+	struct times t;
+
+	what.cpu = 1;
+	load_spin(&vm);
+	if (pthread_create(&thread, NULL, spin_long, &vm))
+		errx(1, "no thread");
+	usleep(200000);
+	p = open_profile(what);
+	before = __rdtsc();
+	count_of(&p);
+	/* There may be a switch in between. */
+	while ((r = next(&p)) && (r->type == KVM_VPMU_RECORD_LOAD || r->tsc < before))
+		;
+	check(r && r->mode == KVM_VPMU_PUT_READ && r->tsc <= __rdtsc(),
+	      "read(): a vCPU loaded before");
+	usleep(100000);
+	count_of(&p);
+	behind = __rdtsc();
+	pthread_join(thread, NULL);
+	t = add_up(&p, vm_of(&vm).id);
+	is(t.strange, 0, "read(): of others, out of order or twice");
+	is(t.puts[KVM_VPMU_PUT_READ], 1, "read(): another one");
+	is(t.puts[KVM_VPMU_PUT_USER], 1, "read(): behind that the end");
+	check(t.first < behind && t.last > behind && t.in_kvm < t.loaded,
+	      "read(): %llu ticks in KVM of %llu", (unsigned long long)t.in_kvm,
+	      (unsigned long long)t.loaded);
+	is(t.loaded + t.waits[1] + t.waits[2] + t.waits[3], t.last - t.first,
+	   "read(): the times' sum");
+	close_profile(&p);
+	free_vm(&vm);
+}
+
 /* HLTs, which the APIC's timer ends */
 static void check_halts(void)
 {
@@ -547,6 +596,8 @@ int main(void)
 	check_owner();
 	check_full();
 	check_switches();
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+		check_read();
 	/* On an emulated Intel host that guest's HLT never ends, without the module as with it. */
 	if (on_intel())
 		skip("the HLT never ends there", "halts");

@@ -75,6 +75,8 @@ struct kvm_vpmu_profile {
 #define KVM_VPMU_PUT_PREEMPTED	1	/* another task runs */
 #define KVM_VPMU_PUT_HALTED	2	/* the guest has nothing to do */
 #define KVM_VPMU_PUT_BLOCKED	3	/* KVM waits: for memory, a lock */
+/* Not put, but read(): LOAD follows with the same TSC */
+#define KVM_VPMU_PUT_READ	4
 
 /* struct kvm_vpmu_record.cpl: not known (the guest's state is encrypted), or none */
 #define KVM_VPMU_CPL_NONE	255
@@ -141,6 +143,9 @@ struct kvm_vpmu_ring {
 
 /**
  * struct kvm_vpmu_profile_count - what read() on the file returns
+ *
+ * With KVM_VPMU_PROFILE_SWITCHES, read() also records a PUT and a LOAD of the vCPU that is loaded
+ * on the CPU, so that times up to then are known, and from then on.
  * @value: the event's count
  * @enabled_ns: how long the event was to count
  * @running_ns: how long of that it did.  Less, if host perf had more events than counters, or lent
