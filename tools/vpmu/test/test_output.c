@@ -698,8 +698,8 @@ static void info_json(void **state)
 	dev.info.rdmsr = UINT64_MAX;
 	got = info_of(&dev, &json_context, STATUS_OK);
 	o = parse(got);
-	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":9,"
-		"\"tool_version\":\"" VERSION "\",\"tool_abi\":9,\"vms\":3,\"vcpus\":6,"
+	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":10,"
+		"\"tool_version\":\"" VERSION "\",\"tool_abi\":10,\"vms\":3,\"vcpus\":6,"
 		"\"rdmsr\":18446744073709551615,\"wrmsr\":0,\"rdpmc\":0,"
 		"\"parameters\":{\"Tsc\":\"a?[2J\",\"attach\":\"auto\",\"empty\":null,"
 		"\"zeal\":\"N\"}}");
