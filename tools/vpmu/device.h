@@ -2,7 +2,7 @@
 /*
  * Requests to /dev/kvm-vpmu, see <linux/kvm_vpmu.h>.
  *
- * Functions return 0 or a negative error number, as the kernel does.
+ * Functions return 0, or a file descriptor, or a negative error number, as the kernel does.
  */
 #ifndef DEVICE_H
 #define DEVICE_H

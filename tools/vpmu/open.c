@@ -10,7 +10,9 @@
 
 static int call(struct device *dev, unsigned long request, void *arg)
 {
-	return ioctl(dev->fd, request, arg) < 0 ? -errno : 0;
+	int r = ioctl(dev->fd, request, arg);
+
+	return r < 0 ? -errno : r;
 }
 
 int device_connect(struct device *dev)

@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# On an emulated host: vpmu record and vpmu report, on VMs that share a CPU, and on a stock guest with a program of two
+# functions, which vpmu-guest-map names. Needs BUILD and PROGRAMS.
+
+. "$(dirname "$0")/../tap.sh"
+. "$(dirname "$0")/qemu.sh"
+. "$(dirname "$0")/stock_guest.sh"
+vpmu=$BUILD/vpmu/vpmu
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$dir" || exit
+
+# However many samples: none is one too many.
+echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
+echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
+echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+
+# json EXPRESSION: of the report (d) in report.json
+json() {
+	python3 -c "import json; d = json.load(open('report.json')); print($1)" 2>&1 | tail -n 1
+}
+
+# report ARGUMENT...: as JSON and as text
+report() {
+	"$vpmu" --json report "$@" >report.json 2>err || not_ok "vpmu --json report $*: $(cat err)"
+	"$vpmu" report "$@" >report.txt || not_ok "vpmu report $*"
+	sed 's/^/# /' report.txt
+}
+
+# ---- three VMs on one CPU
+
+for ((i = 0; i < 3; i++)); do
+	taskset -c 0 "$PROGRAMS/rawvm" count 20000000000 >/dev/null 2>&1 &
+	pid[i]=$!
+done
+sleep 3
+# The VMs' run delays, when it has begun and just before the end
+cat >delays <<-END
+	cat /proc/${pid[0]}/schedstat /proc/${pid[1]}/schedstat /proc/${pid[2]}/schedstat >before
+	sleep 3
+	cat /proc/${pid[0]}/schedstat /proc/${pid[1]}/schedstat /proc/${pid[2]}/schedstat >behind
+END
+"$vpmu" record -c 1000003 -o three.data -- sh delays 2>log
+is "record: status" $? 0
+sed 's/^/# /' log
+kill "${pid[@]}"
+wait "${pid[@]}" 2>/dev/null
+report -i three.data
+is "three VMs: records lost" "$(json "d['lost']")" 0
+is "three VMs: in the report" "$(json "len(d['vcpus'])")" 3
+times="('guest', 'kvm', 'halted', 'stolen', 'waiting', 'vmm', 'unknown')"
+is "three VMs: a vCPU's times are all of the time, within 10 ns" \
+	"$(json "[v['vm'] for v in d['vcpus'] if abs(sum(v[t + '_ns'] for t in $times) - d['ns']) > 10]")" "[]"
+is "three VMs: more than 0.1 % is unknown" \
+	"$(json "[v['vm'] for v in d['vcpus'] if v['unknown_ns'] > d['ns'] / 1000]")" "[]"
+within "three VMs: thousandths of a CPU in guest mode" \
+	"$(json "int(sum(v['guest_ns'] for v in d['vcpus']) * 1000 / d['ns'])")" 850 1000
+for ((i = 0; i < 3; i++)); do
+	stolen=$(json "[v['stolen_ns'] for v in d['vcpus']][$i]")
+	delay=$(paste -d ' ' before behind | awk -v vm=$i 'NR == vm + 1 { print $5 - $2 }')
+	# Those of a turn of each VM's are seen at its end; record looks whether it has to end each 50 ms.
+	within "three VMs: stolen ns of VM $i, by schedstat $delay" "$stolen" $((delay * 95 / 100)) \
+		$((delay * 105 / 100))
+done
+within "three VMs: hundredths of all samples in the guests, without idle" \
+	"$(json "int(100 * sum(w['value'] for w in d['who'] if w['where'].startswith('guest')) /
+	sum(w['value'] for w in d['who']))")" 70 100
+
+# ---- a stock guest
+
+share=$dir/share
+mkdir -p "$share/test"
+cp "$PROGRAMS/profile" "$BUILD/guest-map/vpmu-guest-map" "$here/../guest/profiled.sh" "$share/test/"
+cat >"$share/config" <<-EOF
+	NAME=guest
+	setup() { :; }
+	command() {
+		exec /run/vpmu/test/profiled.sh
+	}
+EOF
+# shellcheck source=/dev/null disable=SC2153 # from there
+cmdline=$(. /run/vpmu/config && echo "$CMDLINE")
+start_guest web -name web
+if ! wait_for "$taps/web.tap" '^#'; then
+	not_ok "the guest boots"
+	sed 's/^/# /' "$dir"/web.{console,err,log}
+fi
+is "vpmu-guest-map in the guest" "$(head -c 7 "$taps/web.tap")" "# begin"
+sed 's/^/# /' "$dir/web.err"
+"$vpmu" record -c 100003 -o web.data web -- sleep 5 2>log
+is "record of one VM: status" $? 0
+sed 's/^/# /' log
+end_qemu web
+report -i web.data -n 15 -g "web=$share/test/map"
+is "one VM: records lost" "$(json "d['lost']")" 0
+is "one VM: of another" "$(json "[w for w in d['who'] if w['vm_name'] != 'web']")" "[]"
+# share_of FUNCTION: ten-thousandths of the process's time in user mode
+share_of() {
+	json "int(10000 * sum(f['value'] for f in d['functions'] if f['function'] == '$1') /
+	sum(f['value'] for f in d['functions'] if f['process'] == 'profile' and f['where'] == 'guest user'))"
+}
+within "one VM: hundredths of a percent in eighty()" "$(share_of eighty)" 7900 8100
+within "one VM: hundredths of a percent in twenty()" "$(share_of twenty)" 1900 2100
+is "one VM: the module of eighty()" \
+	"$(json "[f['module'].split('/')[-1] for f in d['functions'] if f['function'] == 'eighty'][0]")" profile
+is "one VM: the guest kernel's functions without a name" \
+	"$(json "[f for f in d['functions'] if f['where'] == 'guest kernel' and f['function'][:2] == '0x']")" "[]"
+is "one VM: KVM's functions without a name" \
+	"$(json "[f for f in d['functions'] if f['where'] == 'KVM' and f['function'][:2] == '0x']")" "[]"
+
+cd / && rm -rf "$dir"
+finish

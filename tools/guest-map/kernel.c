@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "kernel.h"
+
+#include <elf.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "btf.h"
+
+/* arch/x86/include/asm/page_64_types.h: where the kernel's image begins, before relocation */
+#define START_KERNEL_MAP	0xffffffff80000000ull
+
+/* More processes than a kernel can have: PID_MAX_LIMIT of linux/threads.h */
+#define MAX_PROCESSES		(4 * 1024 * 1024)
+
+/* TASK_COMM_LEN of linux/sched.h */
+#define COMM_SIZE		16
+
+/* Addresses of variables */
+static uint64_t init_task, page_offset_base, phys_base, init_top_pgt;
+
+/* Where members are, in bytes */
+static struct {
+	unsigned int tasks, mm, tgid, comm, pgd;
+} offset;
+
+/* /proc/kcore: memory by its address, as a core file */
+static int kcore;
+static Elf64_Phdr *segment;
+static unsigned int segments;
+
+/* ---- symbols */
+
+static const struct {
+	const char *name;
+	uint64_t *address;
+} variables[] = {
+	{ "init_task", &init_task },
+	{ "page_offset_base", &page_offset_base },
+	{ "phys_base", &phys_base },
+	{ "init_top_pgt", &init_top_pgt },
+};
+
+/* A line "ADDRESS TYPE NAME[\t[MODULE]]"; false at the end */
+struct kallsyms_line {
+	char *text;
+	size_t room;
+	uint64_t address;
+	char type;
+	const char *name;	/* and what follows */
+};
+
+static bool next_line(FILE *file, struct kallsyms_line *line)
+{
+	char *rest;
+
+	if (getline(&line->text, &line->room, file) <= 0)
+		return false;
+	line->address = strtoull(line->text, &rest, 16);
+	line->type = rest[0] && rest[1] ? rest[1] : ' ';
+	line->name = rest[0] && rest[1] && rest[2] ? rest + 3 : "\n";
+	return true;
+}
+
+static FILE *open_kallsyms(void)
+{
+	FILE *file = fopen("/proc/kallsyms", "re");
+
+	if (!file)
+		err(1, "/proc/kallsyms");
+	return file;
+}
+
+static void find_variables(void)
+{
+	struct kallsyms_line line = { };
+	FILE *file = open_kallsyms();
+	size_t i;
+
+	while (next_line(file, &line)) {
+		size_t length = strcspn(line.name, "\t\n");
+
+		for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+			if (line.name[length] == '\n' && strlen(variables[i].name) == length &&
+			    !strncmp(line.name, variables[i].name, length))
+				*variables[i].address = line.address;
+	}
+	free(line.text);
+	fclose(file);
+	for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		if (!*variables[i].address)
+			errx(1, "/proc/kallsyms shows no address of %s (run as root; "
+			     "kernel.kptr_restrict isn't 2?)", variables[i].name);
+}
+
+void kernel_print_functions(FILE *out)
+{
+	struct kallsyms_line line = { };
+	FILE *file = open_kallsyms();
+
+	while (next_line(file, &line)) {
+		char *tab = strchr(line.name, '\t');
+
+		if (!strchr("tTwW", line.type))
+			continue;
+		if (tab)
+			*tab = ' ';
+		fprintf(out, "k %" PRIx64 " %s", line.address, line.name);
+	}
+	free(line.text);
+	fclose(file);
+}
+
+/* ---- members */
+
+static const struct {
+	const char *type, *name;
+	unsigned int *offset;
+} members[] = {
+	{ "task_struct", "tasks", &offset.tasks },
+	{ "task_struct", "mm", &offset.mm },
+	{ "task_struct", "tgid", &offset.tgid },
+	{ "task_struct", "comm", &offset.comm },
+	{ "mm_struct", "pgd", &offset.pgd },
+};
+
+static void find_members(void)
+{
+	size_t i;
+
+	btf_open("/sys/kernel/btf/vmlinux");
+	for (i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+		int64_t bits = btf_member(members[i].type, members[i].name);
+
+		if (bits < 0)
+			errx(1, "this kernel's struct %s has no %s", members[i].type,
+			     members[i].name);
+		*members[i].offset = bits / 8;
+	}
+	btf_close();
+}
+
+/* ---- memory */
+
+static void open_memory(void)
+{
+	Elf64_Ehdr head;
+	size_t size;
+
+	kcore = open("/proc/kcore", O_RDONLY | O_CLOEXEC);
+	if (kcore < 0)
+		err(1, "/proc/kcore");
+	if (pread(kcore, &head, sizeof(head), 0) != sizeof(head) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) || head.e_phentsize != sizeof(*segment))
+		errx(1, "/proc/kcore is no core file (is the kernel locked down?)");
+	segments = head.e_phnum;
+	size = segments * sizeof(*segment);
+	segment = malloc(size);
+	if (!segment || pread(kcore, segment, size, head.e_phoff) != (ssize_t)size)
+		errx(1, "/proc/kcore can't be read");
+}
+
+static bool read_memory(uint64_t address, void *to, size_t size)
+{
+	unsigned int i;
+
+	for (i = 0; i < segments; i++) {
+		const Elf64_Phdr *s = &segment[i];
+
+		if (s->p_type == PT_LOAD && address >= s->p_vaddr &&
+		    address - s->p_vaddr < s->p_memsz)
+			return pread(kcore, to, size, s->p_offset + address - s->p_vaddr) ==
+			       (ssize_t)size;
+	}
+	return false;
+}
+
+static uint64_t read_number(uint64_t address)
+{
+	uint64_t number;
+
+	return read_memory(address, &number, sizeof(number)) ? number : 0;
+}
+
+/* ---- processes */
+
+void kernel_open(void)
+{
+	find_variables();
+	find_members();
+	open_memory();
+}
+
+uint64_t kernel_root(void)
+{
+	return init_top_pgt - START_KERNEL_MAP + read_number(phys_base);
+}
+
+/* A task's page table; 0: it has none. */
+static uint64_t root_of(uint64_t task)
+{
+	uint64_t mm = read_number(task + offset.mm);
+	uint64_t pgd = mm ? read_number(mm + offset.pgd) : 0;
+
+	return pgd ? pgd - read_number(page_offset_base) : 0;
+}
+
+bool kernel_processes(void (*call)(int pid, uint64_t root, const char *name))
+{
+	uint64_t first = init_task + offset.tasks, at = read_number(first);
+	unsigned int n;
+
+	for (n = 0; at != first; at = read_number(at)) {
+		char name[COMM_SIZE + 1] = "";
+		int32_t pid;
+		uint64_t root;
+
+		if (!at || n++ > MAX_PROCESSES)
+			return false;
+		root = root_of(at - offset.tasks);
+		if (!root)
+			continue;
+		if (!read_memory(at - offset.tasks + offset.tgid, &pid, sizeof(pid)) ||
+		    !read_memory(at - offset.tasks + offset.comm, name, COMM_SIZE))
+			return false;
+		call(pid, root, name);
+	}
+	return true;
+}

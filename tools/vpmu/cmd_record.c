@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* vpmu record: profiles of all CPUs into a file. */
+#include "cmd.h"
+
+#include <err.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <perfmon/pfmlib_perf_event.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "names.h"
+#include "profile.h"
+#include "recording.h"
+#include "util.h"
+
+/* Between two looks at the rings */
+#define PAUSE_MS	50
+
+/**
+ * struct record_options - vpmu record
+ * @event: what to sample, as libpfm4 or perf name it
+ * @frequency: samples per second; 0 with @period
+ * @period: events from one to the next; 0 with @frequency
+ * @records: length of a CPU's ring
+ * @file: where to
+ * @vm: which VM's, as vm_find() takes them
+ * @vms: how many; 0: all of the host
+ * @command: until that ends; NULL: until a signal
+ */
+struct record_options {
+	const char *event;
+	uint64_t frequency, period, records;
+	const char *file;
+	char **vm;
+	size_t vms;
+	char **command;
+};
+
+/**
+ * struct recorder - a recording while it is made
+ * @options: what to do
+ * @dev: the device
+ * @proc: where procfs is mounted
+ * @profile: one for each CPU
+ * @profiles: how many
+ * @file: where to
+ * @id: the numbers of @options->vm
+ * @names: names of what was sampled
+ * @vm: all VMs that have been seen
+ * @begin: the beginning
+ * @samples: how many there have been
+ * @error: errno of what couldn't be written; 0
+ */
+struct recorder {
+	const struct record_options *options;
+	struct device *dev;
+	const char *proc;
+	struct profile *profile;
+	size_t profiles;
+	FILE *file;
+	uint64_t *id;
+	struct names *names;
+	struct vm_list vm;
+	struct moment begin;
+	uint64_t samples;
+	int error;
+};
+
+/* ---- VMs */
+
+static bool is_wanted(const struct recorder *rec, uint64_t vm)
+{
+	size_t i;
+
+	for (i = 0; i < rec->options->vms; i++)
+		if (rec->id[i] == vm)
+			return true;
+	return !rec->options->vms;
+}
+
+static enum status find_vms(struct recorder *rec)
+{
+	size_t i;
+
+	rec->id = xrealloc(NULL, (rec->options->vms + 1) * sizeof(*rec->id));
+	for (i = 0; i < rec->options->vms; i++) {
+		struct vm vm;
+		enum status status = vm_lookup(rec->dev, rec->proc, rec->options->vm[i], &vm,
+					       stderr);
+
+		if (status)
+			return status;
+		rec->id[i] = vm.info.id;
+	}
+	return STATUS_OK;
+}
+
+static bool is_known(const struct recorder *rec, uint64_t id)
+{
+	size_t i;
+
+	for (i = 0; i < rec->vm.count; i++)
+		if (rec->vm.vm[i].info.id == id)
+			return true;
+	return false;
+}
+
+/* VMs come and go: keep each that was there once. */
+static void note_vms(struct recorder *rec)
+{
+	struct vm_list now;
+	size_t i;
+
+	if (vm_list_get(&now, rec->dev, rec->proc))
+		return;
+	for (i = 0; i < now.count; i++) {
+		if (is_known(rec, now.vm[i].info.id))
+			continue;
+		rec->vm.vm = xrealloc(rec->vm.vm, (rec->vm.count + 1) * sizeof(*rec->vm.vm));
+		rec->vm.vm[rec->vm.count++] = now.vm[i];
+	}
+	vm_list_free(&now);
+}
+
+/* ---- the rings */
+
+static bool parse_raw(const char *text, uint64_t *config)
+{
+	char *end;
+
+	if (*text != 'r' || !strchr("0123456789abcdefABCDEF", text[1]) || !text[1])
+		return false;
+	errno = 0;
+	*config = strtoull(text + 1, &end, 16);
+	return !*end && !errno;
+}
+
+/* perf's rNNN, or a name of libpfm4's */
+static enum status find_event(const char *name, struct kvm_vpmu_profile *what)
+{
+	struct perf_event_attr attr = { };
+	pfm_perf_encode_arg_t arg = { .attr = &attr, .size = sizeof(arg) };
+	uint64_t config;
+	int r;
+
+	if (parse_raw(name, &config)) {
+		what->type = PERF_TYPE_RAW;
+		what->config = config;
+		return STATUS_OK;
+	}
+	r = pfm_initialize();
+	if (r == PFM_SUCCESS)
+		r = pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT, &arg);
+	if (r != PFM_SUCCESS) {
+		warnx("event '%s': %s", name, pfm_strerror(r));
+		return STATUS_USAGE;
+	}
+	if (attr.type != PERF_TYPE_HARDWARE && attr.type != PERF_TYPE_RAW) {
+		warnx("event '%s' isn't one of the CPU's counters", name);
+		return STATUS_USAGE;
+	}
+	what->type = attr.type;
+	what->config = attr.config;
+	return STATUS_OK;
+}
+
+static void complain(int error, const struct record_options *options)
+{
+	switch (error) {
+	case -EPERM:
+		warnx("recording what the host and all VMs do needs CAP_PERFMON (run vpmu as root)");
+		break;
+	case -ENOENT:
+	case -EOPNOTSUPP:
+	case -EINVAL:
+		warnx("this host doesn't count '%s': %s", options->event, strerror(-error));
+		break;
+	default:
+		device_complain(error);
+	}
+}
+
+static enum status open_profiles(struct recorder *rec)
+{
+	const struct record_options *options = rec->options;
+	struct kvm_vpmu_profile what = {
+		.flags = KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES |
+			 KVM_VPMU_PROFILE_KVM_TIME,
+		.period = options->period, .records = options->records, .fd = -1,
+	};
+	int cpus = get_nprocs_conf(), r;
+	enum status status = find_event(options->event, &what);
+
+	if (status)
+		return status;
+	if (options->frequency) {
+		what.flags |= KVM_VPMU_PROFILE_FREQUENCY;
+		what.period = options->frequency;
+	}
+	/* Of several VMs, the others' records are left out here. */
+	if (options->vms == 1)
+		what.vm = rec->id[0];
+	rec->profile = xrealloc(NULL, cpus * sizeof(*rec->profile));
+	for (what.cpu = 0; what.cpu < (unsigned int)cpus; what.cpu++) {
+		r = profile_open(&rec->profile[rec->profiles], rec->dev, &what);
+		if (!r)
+			rec->profiles++;
+		else if (r != -ENODEV) {
+			complain(r, options);
+			return STATUS_ERROR;
+		}
+	}
+	return STATUS_OK;
+}
+
+static void close_profiles(struct recorder *rec)
+{
+	size_t i;
+
+	for (i = 0; i < rec->profiles; i++)
+		profile_close(&rec->profile[i]);
+	free(rec->profile);
+}
+
+/* Write those of @count records that are wanted. */
+static void write_records(struct recorder *rec, unsigned int cpu,
+			  const struct kvm_vpmu_record *record, size_t count)
+{
+	struct kvm_vpmu_record *kept = xrealloc(NULL, count * sizeof(*kept));
+	size_t i, n = 0;
+
+	for (i = 0; i < count; i++) {
+		const struct kvm_vpmu_record *r = &record[i];
+
+		if (!is_wanted(rec, r->vm))
+			continue;
+		kept[n++] = *r;
+		names_note(rec->names, r);
+		rec->samples += r->type == KVM_VPMU_RECORD_SAMPLE;
+	}
+	if (n && !recording_write_records(rec->file, cpu, kept, n))
+		rec->error = errno;
+	free(kept);
+}
+
+static void read_ring(struct recorder *rec, struct profile *p)
+{
+	const struct kvm_vpmu_record *first;
+	size_t count;
+
+	while ((count = profile_peek(p, &first))) {
+		write_records(rec, p->cpu, first, count);
+		profile_release(p, count);
+	}
+}
+
+static void read_rings(struct recorder *rec)
+{
+	size_t i;
+
+	for (i = 0; i < rec->profiles; i++)
+		read_ring(rec, &rec->profile[i]);
+}
+
+static uint64_t lost(const struct recorder *rec)
+{
+	uint64_t lost = 0;
+	size_t i;
+
+	for (i = 0; i < rec->profiles; i++)
+		lost += rec->profile[i].ring->lost;
+	return lost;
+}
+
+/* vCPUs that are loaded, and stay so, have a record then. */
+static void look_at_all(struct recorder *rec)
+{
+	struct kvm_vpmu_profile_count count;
+	size_t i;
+
+	for (i = 0; i < rec->profiles; i++)
+		profile_count(&rec->profile[i], &count);
+}
+
+/* ---- the file */
+
+static bool write_info(struct recorder *rec)
+{
+	const struct record_options *options = rec->options;
+	struct json_object *info = json_object_new_object();
+	struct utsname host;
+	bool good;
+
+	uname(&host);
+	json_object_object_add(info, "vpmu", json_object_new_string(VERSION));
+	json_object_object_add(info, "host", json_object_new_string(host.nodename));
+	json_object_object_add(info, "kernel", json_object_new_string(host.release));
+	json_object_object_add(info, "pmu", json_object_new_string(rec->dev->info.hardware));
+	json_object_object_add(info, "event", json_object_new_string(options->event));
+	json_object_object_add(info, options->frequency ? "frequency" : "period",
+			       json_object_new_uint64(options->frequency ? options->frequency :
+						      options->period));
+	json_object_object_add(info, "cpus", json_object_new_uint64(rec->profiles));
+	json_object_object_add(info, "begin", moment_json(rec->begin));
+	good = recording_write_json(rec->file, RECORDING_INFO, info);
+	json_object_put(info);
+	return good;
+}
+
+static struct json_object *cpu_json(const struct profile *p)
+{
+	struct json_object *object = json_object_new_object();
+	struct kvm_vpmu_profile_count count = { };
+
+	profile_count(p, &count);
+	json_object_object_add(object, "cpu", json_object_new_int64(p->cpu));
+	json_object_object_add(object, "count", json_object_new_uint64(count.value));
+	json_object_object_add(object, "enabled_ns", json_object_new_uint64(count.enabled_ns));
+	json_object_object_add(object, "running_ns", json_object_new_uint64(count.running_ns));
+	json_object_object_add(object, "lost", json_object_new_uint64(p->ring->lost));
+	json_object_object_add(object, "throttled", json_object_new_uint64(p->ring->throttled));
+	return object;
+}
+
+static struct json_object *recorded_vm_json(const struct vm *vm)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_object_object_add(object, "id", json_object_new_uint64(vm->info.id));
+	json_object_object_add(object, "pid", json_object_new_int64(vm->info.pid));
+	json_object_object_add(object, "name", json_object_new_string(vm->name));
+	return object;
+}
+
+static bool write_end(struct recorder *rec, struct moment end)
+{
+	struct json_object *info = json_object_new_object(), *cpus = json_object_new_array(),
+			   *vms = json_object_new_array();
+	bool good;
+	size_t i;
+
+	for (i = 0; i < rec->profiles; i++)
+		json_object_array_add(cpus, cpu_json(&rec->profile[i]));
+	for (i = 0; i < rec->vm.count; i++)
+		if (is_wanted(rec, rec->vm.vm[i].info.id))
+			json_object_array_add(vms, recorded_vm_json(&rec->vm.vm[i]));
+	json_object_object_add(info, "end", moment_json(end));
+	json_object_object_add(info, "cpu", cpus);
+	json_object_object_add(info, "vm", vms);
+	json_object_object_add(info, "name", names_resolve(rec->names));
+	good = recording_write_json(rec->file, RECORDING_END, info);
+	json_object_put(info);
+	return good;
+}
+
+/* ---- until the end */
+
+static int signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return -1;
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return fd;
+}
+
+static pid_t start(char **command)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		sigset_t none;
+
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		execvp(command[0], command);
+		warn("%s", command[0]);
+		_exit(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN);
+	}
+	return pid;
+}
+
+static void show_progress(const struct recorder *rec)
+{
+	static uint64_t shown;
+	uint64_t seconds = (moment_now().ns - rec->begin.ns) / NS_PER_S;
+	char samples[NUMBER_SIZE], missing[NUMBER_SIZE];
+
+	if (!isatty(STDERR_FILENO) || seconds == shown)
+		return;
+	shown = seconds;
+	fprintf(stderr, "\r%" PRIu64 " s, %s samples, %s lost ", seconds,
+		format_count(samples, rec->samples), format_count(missing, lost(rec)));
+}
+
+/* Has it ended?  Then *@status is its exit status, as shells have it. */
+static bool has_ended(pid_t child, int *status)
+{
+	int how;
+
+	if (!child || waitpid(child, &how, WNOHANG) != child)
+		return false;
+	*status = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+	return true;
+}
+
+/* Until the command ends, or a signal comes.  Return: the command's status. */
+static int record(struct recorder *rec, int signal_fd, pid_t child)
+{
+	struct pollfd wait = { .fd = signal_fd, .events = POLLIN };
+	unsigned int rounds = 0;
+	int status = 0;
+
+	while (!rec->error) {
+		if (poll(&wait, 1, PAUSE_MS) > 0) {
+			struct signalfd_siginfo info;
+
+			if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
+				break;
+			if (info.ssi_signo != SIGCHLD || has_ended(child, &status))
+				break;
+		}
+		read_rings(rec);
+		if (rounds++ % (1000 / PAUSE_MS) == 0)
+			note_vms(rec);
+		show_progress(rec);
+	}
+	return status;
+}
+
+static void say_result(const struct recorder *rec)
+{
+	char samples[NUMBER_SIZE], missing[NUMBER_SIZE];
+
+	if (isatty(STDERR_FILENO))
+		fputc('\r', stderr);
+	fprintf(stderr, "%s: %s samples%s\n", rec->options->file,
+		format_count(samples, rec->samples), isatty(STDERR_FILENO) ? "           " : "");
+	if (lost(rec))
+		warnx("%s records are lost: try a longer --period or more --records",
+		      format_count(missing, lost(rec)));
+}
+
+static enum status record_all(struct recorder *rec)
+{
+	int signal_fd = signals(), status = 0;
+	struct moment end;
+	pid_t child = 0;
+
+	if (signal_fd < 0) {
+		warn("signals");
+		return STATUS_ERROR;
+	}
+	note_vms(rec);
+	/* The first look at each CPU is in front of the beginning, the last one behind the end. */
+	look_at_all(rec);
+	rec->begin = moment_now();
+	if (!recording_write_head(rec->file) || !write_info(rec))
+		rec->error = errno;
+	if (rec->options->command && !rec->error) {
+		child = start(rec->options->command);
+		if (child < 0)
+			rec->error = errno;
+	}
+	if (!rec->error)
+		status = record(rec, signal_fd, child);
+	end = moment_now();
+	look_at_all(rec);
+	note_vms(rec);
+	read_rings(rec);
+	if (!rec->error && !write_end(rec, end))
+		rec->error = errno;
+	close(signal_fd);
+	return status;
+}
+
+static enum status record_to_file(struct recorder *rec)
+{
+	const char *path = rec->options->file;
+	enum status status;
+
+	rec->file = fopen(path, "we");
+	if (!rec->file) {
+		warn("%s", path);
+		return STATUS_ERROR;
+	}
+	status = record_all(rec);
+	if (fclose(rec->file) && !rec->error)
+		rec->error = errno;
+	if (rec->error) {
+		errno = rec->error;
+		warn("%s", path);
+		return STATUS_ERROR;
+	}
+	say_result(rec);
+	return status;
+}
+
+static enum status run_recorder(struct recorder *rec)
+{
+	enum status status = find_vms(rec);
+
+	if (!status)
+		status = open_profiles(rec);
+	if (!status) {
+		rec->names = names_new(rec->proc);
+		status = record_to_file(rec);
+		names_free(rec->names);
+	}
+	close_profiles(rec);
+	free(rec->id);
+	vm_list_free(&rec->vm);
+	return status;
+}
+
+/* ---- arguments */
+
+static void parse_count(struct argp_state *state, const char *arg, const char *what, uint64_t max,
+			uint64_t *to)
+{
+	if (!parse_number(arg, max, to))
+		argp_error(state, "%s '%s': a number from 1 to %" PRIu64, what, arg, max);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct record_options *options = state->input;
+
+	switch (key) {
+	case 'e':
+		options->event = arg;
+		return 0;
+	case 'F':
+		parse_count(state, arg, "frequency", 1000000, &options->frequency);
+		options->period = 0;
+		return 0;
+	case 'c':
+		parse_count(state, arg, "period", INT64_MAX, &options->period);
+		options->frequency = 0;
+		return 0;
+	case 'm':
+		parse_count(state, arg, "records", KVM_VPMU_PROFILE_MAX_RECORDS, &options->records);
+		if (options->records < KVM_VPMU_PROFILE_MIN_RECORDS ||
+		    options->records & (options->records - 1))
+			argp_error(state, "records '%s': a power of two from %u to %u", arg,
+				   KVM_VPMU_PROFILE_MIN_RECORDS, KVM_VPMU_PROFILE_MAX_RECORDS);
+		return 0;
+	case 'o':
+		options->file = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		/* Behind "--" */
+		if (state->quoted && state->next > state->quoted) {
+			options->command = &state->argv[state->next - 1];
+			state->next = state->argc;
+			return 0;
+		}
+		options->vm = xrealloc(options->vm, (options->vms + 1) * sizeof(*options->vm));
+		options->vm[options->vms++] = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static enum status run(struct context *ctx, int argc, char **argv)
+{
+	struct record_options options = {
+		.event = "cycles", .frequency = 1000, .records = 16384, .file = RECORDING_FILE,
+	};
+	struct recorder rec = { .options = &options, .proc = ctx->proc };
+	struct device dev;
+	enum status status;
+
+	argp_parse(record_command.argp, argc, argv, ARGP_IN_ORDER, NULL, &options);
+	if (device_open(&dev))
+		return STATUS_ERROR;
+	rec.dev = &dev;
+	status = run_recorder(&rec);
+	device_close(&dev);
+	free(options.vm);
+	return status;
+}
+
+static const struct argp_option option_list[] = {
+	{ "count", 'c', "N", 0, "A sample each N events", 0 },
+	{ "event", 'e', "EVENT", 0, "What to sample: libpfm4's name, or rNNN as perf has it (cycles)",
+	  0 },
+	{ "frequency", 'F', "HZ", 0, "HZ samples per second on each CPU (1000)", 0 },
+	{ "output", 'o', "FILE", 0, "Where to (" RECORDING_FILE ")", 0 },
+	{ "records", 'm', "N", 0, "Room for N records on each CPU, a power of two (16384)", 0 },
+	{ }
+};
+static const struct argp argp = {
+	option_list, parse, "[VM...] [-- COMMAND [ARGUMENT...]]",
+	"Record what the host and its VMs do, or some VMs, until COMMAND ends or Ctrl-C is pressed.",
+	NULL, NULL, NULL
+};
+
+const struct command record_command = {
+	"record", "record a profile of the host and its VMs", &argp, run
+};

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "guest_map.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+
+/* The page table for user mode is behind that of the kernel (PTI_PGTABLE_SWITCH_BIT of Linux). */
+#define KPTI_USER	0x1000ull
+
+/* The first address of a kernel: half of them, with 4 or 5 levels of page tables */
+#define KERNEL_START	(1ull << 63)
+
+/**
+ * struct entry - a line
+ * @key: what lines of one kind are sorted by first: the page table, or the file's number
+ * @start: and then: an address, an offset
+ * @end: behind the last one; 0: not known
+ * @offset: of a mapping: in its file
+ * @file: of a mapping: the file's number
+ * @name: of all others
+ */
+struct entry {
+	uint64_t key, start, end, offset, file;
+	char *name;
+};
+
+struct entries {
+	struct entry *entry;
+	size_t count, room;
+};
+
+struct guest_map {
+	struct entries function, process, file, symbol, mapping;
+};
+
+static void add(struct entries *entries, struct entry entry, const char *name)
+{
+	if (entries->count == entries->room) {
+		entries->room = 2 * entries->room + 64;
+		entries->entry = xrealloc(entries->entry, entries->room * sizeof(entry));
+	}
+	if (name) {
+		entry.name = xasprintf("%s", name);
+		clean_text(entry.name);
+	}
+	entries->entry[entries->count++] = entry;
+}
+
+/* What is behind @n numbers in @line: a name */
+static const char *behind(const char *line, unsigned int n)
+{
+	/* The line's letter is the first word. */
+	for (n++; n; n--) {
+		line += strcspn(line, " ");
+		line += strspn(line, " ");
+	}
+	return *line ? line : NULL;
+}
+
+/* Lines of kinds that aren't known are skipped: later versions may have some. */
+static bool read_line(struct guest_map *map, const char *line)
+{
+	uint64_t n[5] = { };
+	int numbers = sscanf(line + 1, "%" SCNx64 "%" SCNx64 "%" SCNx64 "%" SCNx64 "%" SCNx64,
+			     &n[0], &n[1], &n[2], &n[3], &n[4]);
+
+	switch (*line) {
+	case 'k':
+		if (numbers < 1 || !behind(line, 1))
+			return false;
+		add(&map->function, (struct entry){ .start = n[0] }, behind(line, 1));
+		return true;
+	case 'p':
+		if (numbers < 2 || !behind(line, 2))
+			return false;
+		add(&map->process, (struct entry){ .key = n[0] }, behind(line, 2));
+		return true;
+	case 'f':
+		if (numbers < 1 || !behind(line, 1))
+			return false;
+		add(&map->file, (struct entry){ .key = n[0] }, behind(line, 1));
+		return true;
+	case 'y':
+		if (numbers < 3 || !behind(line, 3))
+			return false;
+		add(&map->symbol, (struct entry){
+			.key = n[0], .start = n[1], .end = n[2] ? n[1] + n[2] : 0,
+		}, behind(line, 3));
+		return true;
+	case 'm':
+		if (numbers < 5)
+			return false;
+		add(&map->mapping, (struct entry){
+			.key = n[0], .start = n[1], .end = n[2], .offset = n[3], .file = n[4],
+		}, NULL);
+		return true;
+	default:
+		return true;
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct entry *left = a, *right = b;
+
+	if (left->key != right->key)
+		return left->key < right->key ? -1 : 1;
+	return (left->start > right->start) - (left->start < right->start);
+}
+
+static void sort(struct entries *entries)
+{
+	if (entries->count)
+		qsort(entries->entry, entries->count, sizeof(*entries->entry), compare);
+}
+
+static bool read_lines(struct guest_map *map, FILE *file)
+{
+	char *line = NULL;
+	size_t room = 0;
+	bool good;
+
+	good = getline(&line, &room, file) > 0 && !strcmp(line, "vpmu-guest-map 1\n");
+	while (good && getline(&line, &room, file) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		good = read_line(map, line);
+	}
+	free(line);
+	return good;
+}
+
+struct guest_map *guest_map_read(const char *path, FILE *messages)
+{
+	FILE *file = fopen(path, "re");
+	struct guest_map *map;
+	bool good;
+
+	if (!file) {
+		fprintf(messages, "vpmu: %s: %s\n", path, strerror(errno));
+		return NULL;
+	}
+	map = xrealloc(NULL, sizeof(*map));
+	*map = (struct guest_map){ };
+	good = read_lines(map, file);
+	fclose(file);
+	if (!good) {
+		fprintf(messages, "vpmu: %s: not a file of vpmu-guest-map\n", path);
+		guest_map_free(map);
+		return NULL;
+	}
+	sort(&map->function);
+	sort(&map->process);
+	sort(&map->file);
+	sort(&map->symbol);
+	sort(&map->mapping);
+	return map;
+}
+
+static void free_entries(struct entries *entries)
+{
+	size_t i;
+
+	for (i = 0; i < entries->count; i++)
+		free(entries->entry[i].name);
+	free(entries->entry);
+}
+
+void guest_map_free(struct guest_map *map)
+{
+	if (!map)
+		return;
+	free_entries(&map->function);
+	free_entries(&map->process);
+	free_entries(&map->file);
+	free_entries(&map->symbol);
+	free_entries(&map->mapping);
+	free(map);
+}
+
+/* The last entry with @key that doesn't start behind @start, nor ends in front of it; NULL: none */
+static const struct entry *find(const struct entries *entries, uint64_t key, uint64_t start)
+{
+	const struct entry wanted = { .key = key, .start = start };
+	size_t low = 0, high = entries->count;
+	const struct entry *found;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (compare(&entries->entry[middle], &wanted) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return NULL;
+	found = &entries->entry[low - 1];
+	return found->key == key && (!found->end || start < found->end) ? found : NULL;
+}
+
+/* The page table that the process's lines have */
+static uint64_t main_root(const struct guest_map *map, uint64_t root)
+{
+	return find(&map->process, root, 0) ? root : root & ~KPTI_USER;
+}
+
+const char *guest_map_process(const struct guest_map *map, uint64_t root)
+{
+	const struct entry *process = find(&map->process, main_root(map, root), 0);
+
+	return process ? process->name : NULL;
+}
+
+const char *guest_map_function(const struct guest_map *map, uint64_t root, uint64_t ip,
+			       const char **module)
+{
+	const struct entry *mapping, *file, *symbol;
+
+	*module = NULL;
+	if (ip >= KERNEL_START) {
+		symbol = find(&map->function, 0, ip);
+		return symbol ? symbol->name : NULL;
+	}
+	mapping = find(&map->mapping, main_root(map, root), ip);
+	if (!mapping)
+		return NULL;
+	file = find(&map->file, mapping->file, 0);
+	if (file)
+		*module = file->name;
+	symbol = find(&map->symbol, mapping->file, ip - mapping->start + mapping->offset);
+	return symbol ? symbol->name : NULL;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "place.h"
+
+#include <inttypes.h>
+
+/* CR3's bits that are an address: Intel SDM vol. 3 and AMD APM vol. 2, "CR3" */
+#define CR3_ADDRESS	0x000ffffffffff000ull
+
+/* Addresses in the same page are one place. */
+static const char *page_of(uint64_t ip, char buffer[PLACE_SIZE])
+{
+	snprintf(buffer, PLACE_SIZE, "%#" PRIx64 "xxx", ip >> 12);
+	return buffer;
+}
+
+static struct guest_map *map_of(const struct places *places, const struct vm *vm)
+{
+	return vm && places->map ? places->map[vm - places->recording->vm] : NULL;
+}
+
+static void in_guest(const struct places *places, const struct kvm_vpmu_record *r, struct place *p)
+{
+	const struct guest_map *map = r->mode == KVM_VPMU_MODE_NESTED ? NULL :
+				      map_of(places, p->vm);
+	const char *function = NULL, *module = NULL, *process = NULL;
+
+	if (r->mode == KVM_VPMU_MODE_NESTED)
+		p->kind = PLACE_NESTED;
+	else if (r->cpl == KVM_VPMU_CPL_NONE)
+		p->kind = PLACE_GUEST;
+	else
+		p->kind = r->cpl == 3 ? PLACE_USER : PLACE_KERNEL;
+	if (map) {
+		process = guest_map_process(map, r->cr3 & CR3_ADDRESS);
+		function = guest_map_function(map, r->cr3 & CR3_ADDRESS, r->ip, &module);
+	}
+	if (!process && r->cr3)
+		snprintf(p->buffer[0], PLACE_SIZE, "cr3 %#" PRIx64, (uint64_t)(r->cr3 & CR3_ADDRESS));
+	p->process = process ? process : p->buffer[0];
+	p->function = function ? function : page_of(r->ip, p->buffer[1]);
+	p->module = module ? module : "";
+}
+
+/* The VM of process @pid; NULL: it has none, or several. */
+static const struct vm *vm_of_process(const struct recording *rec, uint32_t pid)
+{
+	const struct vm *found = NULL;
+	size_t i;
+
+	for (i = 0; i < rec->vms; i++) {
+		if (!pid || rec->vm[i].info.pid != (int)pid)
+			continue;
+		if (found)
+			return NULL;
+		found = &rec->vm[i];
+	}
+	return found;
+}
+
+static void in_host(const struct places *places, const struct kvm_vpmu_record *r, struct place *p)
+{
+	const struct recording *rec = places->recording;
+	const struct recording_name *process = recording_find(rec, r->pid, 0);
+	const struct recording_name *name;
+
+	/* While KVM loads a vCPU or puts it, the record has no VM. */
+	if (!p->vm && (r->mode == KVM_VPMU_MODE_HOST_USER || r->vcpu >= 0))
+		p->vm = vm_of_process(rec, r->pid);
+	if (r->mode == KVM_VPMU_MODE_HOST_USER) {
+		if (p->vm)
+			p->kind = PLACE_VMM;
+		name = recording_find(rec, r->pid, r->ip);
+	} else {
+		if (r->vcpu >= 0)
+			p->kind = PLACE_KVM;
+		name = recording_find(rec, 0, r->ip);
+	}
+	if (!r->pid)
+		p->process = "idle";
+	else if (process)
+		p->process = process->name;
+	else
+		snprintf(p->buffer[0], PLACE_SIZE, "%" PRIu32, r->pid);
+	p->function = name ? name->name : page_of(r->ip, p->buffer[1]);
+	p->module = name && name->module ? name->module :
+		    r->mode == KVM_VPMU_MODE_HOST_KERNEL ? "kernel" : "";
+}
+
+void place_of(const struct places *places, const struct recorded *recorded, struct place *p)
+{
+	const struct kvm_vpmu_record *r = &recorded->r;
+
+	p->kind = PLACE_HOST;
+	p->vm = recording_vm(places->recording, r->vm);
+	p->buffer[0][0] = p->buffer[1][0] = 0;
+	p->process = p->buffer[0];
+	if (r->mode == KVM_VPMU_MODE_GUEST || r->mode == KVM_VPMU_MODE_NESTED)
+		in_guest(places, r, p);
+	else
+		in_host(places, r, p);
+}
+
+const char *place_kind_name(enum place_kind kind)
+{
+	static const char *const names[PLACE_KINDS] = {
+		"host", "VMM", "KVM", "guest kernel", "guest user", "nested guest", "guest",
+	};
+
+	return names[kind];
+}
+
+const char *place_vm_name(const struct vm *vm)
+{
+	return vm ? vm->name : "?";
+}

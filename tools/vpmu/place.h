@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Where a sample was taken, in words. */
+#ifndef PLACE_H
+#define PLACE_H
+
+#include "guest_map.h"
+#include "recording.h"
+
+/* Room for an address, or a process */
+#define PLACE_SIZE	64
+
+/* Whose time it is */
+enum place_kind {
+	PLACE_HOST,	/* a process of the host, or none */
+	PLACE_VMM,	/* a VM's process, outside KVM */
+	PLACE_KVM,	/* KVM, for a vCPU */
+	PLACE_KERNEL,	/* a guest's kernel */
+	PLACE_USER,	/* a guest's processes */
+	PLACE_NESTED,	/* a guest of a guest */
+	PLACE_GUEST,	/* a guest that doesn't show its privilege level */
+	PLACE_KINDS
+};
+
+/**
+ * struct place - where
+ * @kind: whose time
+ * @vm: the VM; NULL: none
+ * @process: of the host or the guest; for one that isn't known, its page table's address
+ * @function: the function, else the address without its last 12 bits
+ * @module: file or module; "" if not known
+ * @buffer: for those texts that are made here
+ */
+struct place {
+	enum place_kind kind;
+	const struct vm *vm;
+	const char *process, *function, *module;
+	char buffer[2][PLACE_SIZE];
+};
+
+/**
+ * struct places - what names are taken from
+ * @recording: the recording
+ * @map: of the guests, one for each of @recording's VMs; NULL: none
+ */
+struct places {
+	const struct recording *recording;
+	struct guest_map **map;
+};
+
+/* Where @recorded, a sample, was taken.  @place points into itself, and into @places. */
+void place_of(const struct places *places, const struct recorded *recorded, struct place *place);
+
+/* "host", "KVM", "guest kernel" ... */
+const char *place_kind_name(enum place_kind kind);
+
+/* The name of @vm, or "?" */
+const char *place_vm_name(const struct vm *vm);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Recordings of the host and its guests: what "vpmu record" writes, and the commands behind it read.
+ *
+ * A file has a head, then chunks, in the byte order of x86:
+ *
+ *	INFO	JSON, first: what was recorded, when and where
+ *	RECORDS	struct kvm_vpmu_record of one CPU, in the ring's order; any number of these
+ *	END	JSON, last: what was lost; names of VMs, processes and the host's functions.  Missing
+ *		if the recording was killed
+ */
+#ifndef RECORDING_H
+#define RECORDING_H
+
+#include <json-c/json.h>
+#include <linux/kvm_vpmu_profile.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "vm.h"
+
+#define RECORDING_MAGIC		"VPMUPROF"
+#define RECORDING_VERSION	1
+#define RECORDING_FILE		"vpmu.data"
+
+struct recording_head {
+	char magic[8];
+	uint32_t version;
+	uint32_t reserved;
+};
+
+enum recording_chunk_type { RECORDING_INFO = 1, RECORDING_RECORDS, RECORDING_END };
+
+/**
+ * struct recording_chunk - what a chunk begins with
+ * @type: enum recording_chunk_type; readers skip those that they don't know
+ * @cpu: of RECORDS
+ * @size: bytes behind this head
+ */
+struct recording_chunk {
+	uint32_t type;
+	uint32_t cpu;
+	uint64_t size;
+};
+
+/**
+ * struct moment - a point in time, on three clocks
+ * @tsc: the TSC
+ * @ns: CLOCK_MONOTONIC_RAW, whose relation to the TSC is the TSC's frequency
+ * @time: CLOCK_REALTIME, in ns
+ */
+struct moment {
+	uint64_t tsc, ns, time;
+};
+
+/**
+ * struct recorded - a record
+ * @r: as the module wrote it
+ * @cpu: on which CPU
+ */
+struct recorded {
+	struct kvm_vpmu_record r;
+	uint32_t cpu;
+};
+
+/**
+ * struct recording_name - what the host knew an address as, or a process
+ * @pid: the process; 0 for addresses of the kernel
+ * @ip: the address; 0 for the process itself
+ * @name: the function, or the process's name
+ * @module: the function's file or kernel module; NULL: none
+ */
+struct recording_name {
+	uint32_t pid;
+	uint64_t ip;
+	const char *name;
+	const char *module;
+};
+
+/**
+ * struct recording - a file in memory
+ * @info: chunk INFO
+ * @end_info: chunk END; NULL: the recording was killed
+ * @event: what was sampled; "" for switches only
+ * @period: events from one sample to the next; 0 with @frequency
+ * @frequency: samples per second that were asked for; 0 with @period
+ * @cpus: how many CPUs
+ * @begin: all that was recorded has a TSC from here
+ * @end: up to here
+ * @record: all records, by their TSCs
+ * @count: how many
+ * @room: bytes that there is memory for
+ * @vm: the VMs, by their numbers
+ * @vms: how many
+ * @name: names, by PID and address
+ * @names: how many
+ * @lost: records that there was no room for
+ * @throttled: how often host perf paused the event
+ * @enabled: ns for which the event was to count, on all CPUs
+ * @running: for how many of these it did
+ */
+struct recording {
+	struct json_object *info, *end_info;
+	const char *event;
+	uint64_t period, frequency;
+	unsigned int cpus;
+	struct moment begin, end;
+	struct recorded *record;
+	size_t count, room;
+	struct vm *vm;
+	size_t vms;
+	struct recording_name *name;
+	size_t names;
+	uint64_t lost, throttled, enabled, running;
+};
+
+/* Now.  The TSC is between those before and behind the other clocks. */
+struct moment moment_now(void);
+struct json_object *moment_json(struct moment moment);
+
+/* Write a part of a file; false, with errno: that failed. */
+bool recording_write_head(FILE *file);
+bool recording_write_json(FILE *file, enum recording_chunk_type type, struct json_object *object);
+bool recording_write_records(FILE *file, unsigned int cpu, const struct kvm_vpmu_record *record,
+			     size_t count);
+
+/* Read file @path; false with a message on @messages: it is none, or broken. */
+bool recording_read(struct recording *recording, const char *path, FILE *messages);
+
+/* Free what recording_read() took. */
+void recording_free(struct recording *recording);
+
+/* The name of @ip in process @pid, or of the process if @ip is 0; NULL: not known. */
+const struct recording_name *recording_find(const struct recording *recording, uint32_t pid,
+					    uint64_t ip);
+
+/* The VM with number @id; NULL: none */
+const struct vm *recording_vm(const struct recording *recording, uint64_t id);
+
+/* TSC ticks of the host as nanoseconds, and back */
+double recording_ns(const struct recording *recording, uint64_t ticks);
+uint64_t recording_ticks(const struct recording *recording, uint64_t ns);
+
+#endif
