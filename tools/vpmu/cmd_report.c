@@ -218,15 +218,13 @@ static void free_report(struct report *report)
 static void print_head(const struct report *report, FILE *out)
 {
 	const struct recording *rec = report->rec;
-	const char *host = json_object_get_string(json_object_object_get(rec->info, "host"));
-	const char *kernel = json_object_get_string(json_object_object_get(rec->info, "kernel"));
+	double ns = recording_ns(rec, rec->end.tsc - rec->begin.tsc);
 	char day[64], samples[NUMBER_SIZE], number[NUMBER_SIZE], lost[NUMBER_SIZE];
 	time_t time = rec->begin.time / NS_PER_S;
 
 	strftime(day, sizeof(day), "%F %T", localtime(&time));
-	fprintf(out, "%s, Linux %s, %s, %u CPUs, %s\n", host ? host : "?", kernel ? kernel : "?",
-		day, rec->cpus, format_time(number, recording_ns(rec, rec->end.tsc -
-								   rec->begin.tsc)));
+	fprintf(out, "%s, Linux %s, %s, %u CPUs, %s\n", rec->host ? rec->host : "?",
+		rec->kernel ? rec->kernel : "?", day, rec->cpus, format_time(number, ns));
 	fprintf(out, "%s, %s %s: %s samples, %s records lost\n", rec->event,
 		rec->frequency ? "samples per second and CPU:" : "a sample each",
 		format_count(number, rec->frequency ? rec->frequency : rec->period),

@@ -23,10 +23,11 @@
  * @offset: of a mapping: in its file
  * @file: of a mapping: the file's number
  * @name: of all others
+ * @module: of a function of the kernel: its module; NULL: the kernel itself
  */
 struct entry {
 	uint64_t key, start, end, offset, file;
-	char *name;
+	char *name, *module;
 };
 
 struct entries {
@@ -49,6 +50,20 @@ static void add(struct entries *entries, struct entry entry, const char *name)
 		clean_text(entry.name);
 	}
 	entries->entry[entries->count++] = entry;
+}
+
+/* "NAME [MODULE]" in two */
+static void split_module(struct entry *entry)
+{
+	size_t length = strlen(entry->name);
+	char *bracket = strrchr(entry->name, '[');
+
+	if (!bracket || bracket == entry->name || bracket[-1] != ' ' ||
+	    entry->name[length - 1] != ']')
+		return;
+	entry->name[length - 1] = 0;
+	entry->module = xasprintf("%s", bracket + 1);
+	bracket[-1] = 0;
 }
 
 /* What is behind @n numbers in @line: a name */
@@ -74,6 +89,7 @@ static bool read_line(struct guest_map *map, const char *line)
 		if (numbers < 1 || !behind(line, 1))
 			return false;
 		add(&map->function, (struct entry){ .start = n[0] }, behind(line, 1));
+		split_module(&map->function.entry[map->function.count - 1]);
 		return true;
 	case 'p':
 		if (numbers < 2 || !behind(line, 2))
@@ -165,8 +181,10 @@ static void free_entries(struct entries *entries)
 {
 	size_t i;
 
-	for (i = 0; i < entries->count; i++)
+	for (i = 0; i < entries->count; i++) {
 		free(entries->entry[i].name);
+		free(entries->entry[i].module);
+	}
 	free(entries->entry);
 }
 
@@ -224,6 +242,7 @@ const char *guest_map_function(const struct guest_map *map, uint64_t root, uint6
 	*module = NULL;
 	if (ip >= KERNEL_START) {
 		symbol = find(&map->function, 0, ip);
+		*module = symbol && symbol->module ? symbol->module : "kernel";
 		return symbol ? symbol->name : NULL;
 	}
 	mapping = find(&map->mapping, main_root(map, root), ip);

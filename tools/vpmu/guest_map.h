@@ -30,7 +30,7 @@ const char *guest_map_process(const struct guest_map *map, uint64_t root);
 
 /*
  * The function at address @ip of the process with that page table, or of the kernel.  NULL: not
- * known.  *@module is the file or module; NULL: the kernel.
+ * known.  *@module is the file or module, "kernel" for the kernel itself; NULL: not known.
  */
 const char *guest_map_function(const struct guest_map *map, uint64_t root, uint64_t ip,
 			       const char **module);

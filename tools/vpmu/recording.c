@@ -87,11 +87,16 @@ static uint64_t number(struct json_object *object, const char *key)
 	return json_object_get_uint64(member(object, key));
 }
 
+/* A string of json-c's own, which is fit for terminals then; NULL: there is none. */
 static const char *text(struct json_object *object, const char *key)
 {
 	struct json_object *value = member(object, key);
+	char *string = json_object_is_type(value, json_type_string) ?
+		       (char *)json_object_get_string(value) : NULL;
 
-	return value ? json_object_get_string(value) : NULL;
+	if (string)
+		clean_text(string);
+	return string;
 }
 
 /* How many elements array @key of @object has; 0 if there is none */
@@ -120,6 +125,8 @@ static void read_info(struct recording *rec)
 	rec->event = text(rec->info, "event");
 	if (!rec->event)
 		rec->event = "";
+	rec->host = text(rec->info, "host");
+	rec->kernel = text(rec->info, "kernel");
 	rec->period = number(rec->info, "period");
 	rec->frequency = number(rec->info, "frequency");
 	rec->cpus = number(rec->info, "cpus");
@@ -162,7 +169,6 @@ static void read_vms(struct recording *rec)
 			.info = { .id = number(from, "id"), .pid = number(from, "pid") },
 		};
 		snprintf(vm->name, sizeof(vm->name), "%s", name ? name : "?");
-		clean_text(vm->name);
 	}
 	qsort(rec->vm, rec->vms, sizeof(*rec->vm), compare_vms);
 }

@@ -83,6 +83,8 @@ struct recording_name {
  * struct recording - a file in memory
  * @info: chunk INFO
  * @end_info: chunk END; NULL: the recording was killed
+ * @host: the host's name; NULL: not known
+ * @kernel: its kernel; NULL: not known
  * @event: what was sampled; "" for switches only
  * @period: events from one sample to the next; 0 with @frequency
  * @frequency: samples per second that were asked for; 0 with @period
@@ -103,7 +105,7 @@ struct recording_name {
  */
 struct recording {
 	struct json_object *info, *end_info;
-	const char *event;
+	const char *host, *kernel, *event;
 	uint64_t period, frequency;
 	unsigned int cpus;
 	struct moment begin, end;

@@ -80,7 +80,7 @@ static struct track *find_track(struct run *run, const struct kvm_vpmu_record *r
 	memmove(t + 1, t, (run->tracks - low) * sizeof(*t));
 	run->tracks++;
 	*t = (struct track){
-		.vm = r->vm, .vcpu = r->vcpu, .state = VCPU_UNKNOWN, .since = run->rec->begin.tsc,
+		.vm = r->vm, .vcpu = r->vcpu, .state = VCPU_UNKNOWN,
 	};
 	return t;
 }

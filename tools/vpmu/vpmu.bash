@@ -43,6 +43,9 @@ _vpmu() {
 		'value of '*) value='' ;;
 		set,--freeze | set,-f | set,--tsc | set,-t | set,--events | set,-e) value='value of ' ;;
 		events,--perf | events,-p | events,--vendor | events,-v) value='value of ' ;;
+		record,-[ceFmo] | record,--count | record,--event | record,--frequency) value='value of ' ;;
+		record,--records | record,--output) value='value of ' ;;
+		report,-[gin] | report,--guest-map | report,--input | report,--rows) value='value of ' ;;
 		serve,--listen | serve,-l) value='value of ' ;;
 		stat,--interval | stat,-i | stat,--count | stat,-n) value='value of ' ;;
 		top,--delay | top,-d) value='value of ' ;;
@@ -67,17 +70,21 @@ _vpmu() {
 	events,--vendor | events,-v) offer="amd intel" ;;
 	serve,--listen | serve,-l) return ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
-	check,--report | check,-r)
+	record,-[cFm] | record,--count | record,--frequency | record,--records) return ;;
+	record,-e | record,--event | report,-n | report,--rows | report,-g | report,--guest-map) return ;;
+	check,--report | check,-r | record,-o | record,--output | report,-i | report,--input)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	,*) offer="check events info list run serve set stat top help --json --help --version" ;;
+	,*) offer="check events info list record report run serve set stat top help --json --help --version" ;;
 	*)
 		case $command in
-		help) offer="check events info list run serve set stat top" ;;
+		help) offer="check events info list record report run serve set stat top" ;;
 		check) offer="--report --json --help" ;;
 		events) offer="--perf --each --vendor --json --help" ;;
 		info | list) offer="--json --help" ;;
+		record) offer="--count --event --frequency --output --records --help" ;;
+		report) offer="--guest-map --input --rows --json --help" ;;
 		run) offer="--on --off --help" ;;
 		serve) offer="--listen --help" ;;
 		set) offer="--freeze --tsc --events --all --default --json --help" ;;
@@ -87,7 +94,8 @@ _vpmu() {
 		esac
 		case $command,$given,$cur in
 		run,,[!-]* | run,1,*) return ;;
-		set,,-* | stat,,-* | top,,-*) ;;
+		record,*,-* | set,,-* | stat,,-* | top,,-*) ;;
+		record,*) offer=$(_vpmu_vms "${COMP_WORDS[0]}") ;;
 		set,,* | stat,,* | top,,*) offer=$(_vpmu_vms "${COMP_WORDS[0]}") ;;
 		esac
 		;;

@@ -20,18 +20,24 @@ offers() {
 	is "vpmu $*" "${COMPREPLY[*]}" "$expected"
 }
 
-offers "check events info list run serve set stat top help --json --help --version" ""
+offers "check events info list record report run serve set stat top help --json --help --version" ""
 offers "serve set stat" s
 offers "--perf --each --vendor --json --help" events ""
 offers "steal" events --perf st
 offers "amd intel" events --vendor ""
+offers "--count --event --frequency --output --records --help" record -
+offers '\#1 4194301 \#22 4194302' record ""
+offers '\#1 4194301 \#22 4194302' record -e cycles '#1' ""
+offers "" record -c ""
+offers "--guest-map --input --rows --json --help" report -
+offers "" report --rows ""
 offers "--listen --help" serve ""
 offers "" serve --listen ""
 offers "--listen --help" serve -l 80 ""
 offers "stat" --json st
 offers "--json --help" list -
 offers "--report --json --help" check ""
-offers "check events info list run serve set stat top" help ""
+offers "check events info list record report run serve set stat top" help ""
 offers "--json --help" info ""
 offers "hybrid guest vcpu" set 1 --freeze ""
 offers "hybrid" set 1 --freeze h

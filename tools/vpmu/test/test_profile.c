@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Recordings: files, vCPUs' times, names of guests, reports. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report.h"
+#include "timeline.h"
+#include "util.h"
+
+/* Two ticks a ns; TSCs are those behind BEGIN. */
+#define BEGIN	1000000
+#define LENGTH	100000
+
+static char path[] = "/tmp/vpmu-test-XXXXXX";
+
+static int make_file(void **state)
+{
+	int fd = mkstemp(path);
+
+	if (fd < 0)
+		return -1;
+	return close(fd);
+}
+
+static int remove_file(void **state)
+{
+	return unlink(path);
+}
+
+static struct kvm_vpmu_record switched(uint64_t vm, int vcpu, uint64_t at, int type, int mode,
+				       uint64_t value)
+{
+	return (struct kvm_vpmu_record){
+		.tsc = BEGIN + at, .value = value, .vm = vm, .vcpu = vcpu, .tid = 10 + vcpu,
+		.type = type, .mode = mode,
+	};
+}
+
+static struct kvm_vpmu_record loaded(uint64_t vm, int vcpu, uint64_t at, uint64_t delay)
+{
+	return switched(vm, vcpu, at, KVM_VPMU_RECORD_LOAD, 0, delay);
+}
+
+static struct kvm_vpmu_record put(uint64_t vm, int vcpu, uint64_t at, int why, uint64_t in_kvm)
+{
+	return switched(vm, vcpu, at, KVM_VPMU_RECORD_PUT, why, in_kvm);
+}
+
+/* @at: "begin" or "end" */
+static struct json_object *moment(const char *at, uint64_t tsc)
+{
+	struct json_object *object = json_object_new_object();
+	struct moment m = { .tsc = tsc, .ns = tsc / 2, .time = 1800000000 * NS_PER_S };
+
+	json_object_object_add(object, at, moment_json(m));
+	return object;
+}
+
+static const char end_text[] =
+	"{\"cpu\": [{\"cpu\": 0, \"lost\": 3, \"throttled\": 1, \"enabled_ns\": 50, \"running_ns\": 40},"
+	"{\"cpu\": 1, \"lost\": 4, \"throttled\": 0, \"enabled_ns\": 50, \"running_ns\": 50}],"
+	"\"vm\": [{\"id\": 2, \"pid\": 200, \"name\": \"db\"}, {\"id\": 1, \"pid\": 100, \"name\": \"web\"}],"
+	"\"name\": [{\"pid\": 0, \"ip\": 18446744071562133504, \"name\": \"schedule\", \"module\": \"kvm\"},"
+	"{\"pid\": 100, \"name\": \"qemu\"}, {\"pid\": 300, \"name\": \"perf\"},"
+	"{\"pid\": 300, \"ip\": 4096, \"name\": \"main\", \"module\": \"perf\"}]}";
+
+static void write_file(const struct kvm_vpmu_record *record, size_t count, bool whole)
+{
+	struct json_object *begin = moment("begin", BEGIN);
+	struct json_object *end = json_tokener_parse(end_text);
+	FILE *file = fopen(path, "w");
+	size_t i;
+
+	assert_non_null(file);
+	assert_non_null(end);
+	json_object_object_add(begin, "event", json_object_new_string("cycles"));
+	json_object_object_add(begin, "period", json_object_new_int(1000));
+	json_object_object_add(begin, "cpus", json_object_new_int(2));
+	json_object_object_add(begin, "host", json_object_new_string("cloud"));
+	json_object_object_add(begin, "kernel", json_object_new_string("6.12"));
+	assert_true(recording_write_head(file));
+	assert_true(recording_write_json(file, RECORDING_INFO, begin));
+	/* Each from another CPU, so that they have to be sorted */
+	for (i = count; i--;)
+		assert_true(recording_write_records(file, i, &record[i], 1));
+	if (whole) {
+		struct json_object *at = moment("end", BEGIN + LENGTH), *inner;
+
+		assert_true(json_object_object_get_ex(at, "end", &inner));
+		json_object_object_add(end, "end", json_object_get(inner));
+		json_object_put(at);
+		assert_true(recording_write_json(file, RECORDING_END, end));
+	}
+	json_object_put(begin);
+	json_object_put(end);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void read_file(struct recording *rec)
+{
+	assert_true(recording_read(rec, path, stderr));
+}
+
+static void files(void **state)
+{
+	const struct kvm_vpmu_record records[] = { loaded(1, 0, 10, 0), put(1, 0, 20, 0, 0) };
+	struct recording rec;
+
+	write_file(records, 2, true);
+	read_file(&rec);
+	assert_string_equal(rec.event, "cycles");
+	assert_int_equal(rec.period, 1000);
+	assert_int_equal(rec.frequency, 0);
+	assert_int_equal(rec.cpus, 2);
+	assert_int_equal(rec.count, 2);
+	assert_int_equal(rec.record[0].r.tsc, BEGIN + 10);
+	assert_int_equal(rec.record[1].cpu, 1);
+	assert_int_equal(rec.lost, 7);
+	assert_int_equal(rec.throttled, 1);
+	assert_int_equal(rec.enabled, 100);
+	assert_int_equal(rec.running, 90);
+	assert_int_equal(rec.vms, 2);
+	assert_string_equal(recording_vm(&rec, 1)->name, "web");
+	assert_string_equal(recording_vm(&rec, 2)->name, "db");
+	assert_null(recording_vm(&rec, 3));
+	assert_string_equal(recording_find(&rec, 300, 0x1000)->module, "perf");
+	assert_string_equal(recording_find(&rec, 100, 0)->name, "qemu");
+	assert_null(recording_find(&rec, 100, 1));
+	assert_true(recording_ns(&rec, 1000) == 500);
+	assert_int_equal(recording_ticks(&rec, 500), 1000);
+	recording_free(&rec);
+}
+
+/* A recording that was killed ends anywhere; others are refused. */
+static void broken_files(void **state)
+{
+	const struct kvm_vpmu_record records[] = { loaded(1, 0, 10, 0), put(1, 0, 20, 0, 0) };
+	FILE *messages = fopen("/dev/null", "w");
+	struct recording_chunk chunk = { .type = RECORDING_RECORDS, .size = 65 };
+	struct recording rec;
+	char junk[65] = "";
+	FILE *file;
+	long size;
+
+	write_file(records, 2, false);
+	read_file(&rec);
+	assert_int_equal(rec.count, 2);
+	assert_null(rec.end_info);
+	assert_int_equal(rec.end.tsc, BEGIN + 20);
+	recording_free(&rec);
+
+	file = fopen(path, "a");
+	size = ftell(file);
+	fclose(file);
+	assert_int_equal(truncate(path, size - 1), 0);
+	read_file(&rec);
+	assert_int_equal(rec.count, 1);
+	recording_free(&rec);
+
+	/* Not a number of records */
+	write_file(records, 2, false);
+	file = fopen(path, "a");
+	fwrite(&chunk, sizeof(chunk), 1, file);
+	fwrite(junk, sizeof(junk), 1, file);
+	fclose(file);
+	assert_false(recording_read(&rec, path, messages));
+	/* Another chunk than these is skipped. */
+	write_file(records, 2, false);
+	file = fopen(path, "a");
+	chunk.type = 99;
+	fwrite(&chunk, sizeof(chunk), 1, file);
+	fwrite(junk, sizeof(junk), 1, file);
+	fclose(file);
+	read_file(&rec);
+	recording_free(&rec);
+
+	assert_int_equal(truncate(path, 20), 0);
+	assert_false(recording_read(&rec, path, messages));
+	assert_int_equal(truncate(path, 0), 0);
+	assert_false(recording_read(&rec, path, messages));
+	assert_false(recording_read(&rec, "/nonexistent", messages));
+	fclose(messages);
+}
+
+/* The times of vCPU 0 of VM 1, which is the only one, as in struct vcpu_times */
+static void times_are(const struct kvm_vpmu_record *record, size_t count,
+		      const uint64_t expected[VCPU_STATES], uint64_t kvm)
+{
+	struct vcpu_times *times;
+	struct recording rec;
+	uint64_t sum = 0;
+	unsigned int i;
+
+	write_file(record, count, true);
+	read_file(&rec);
+	assert_int_equal(timeline_sum(&rec, &times), 1);
+	for (i = 0; i < VCPU_STATES; i++) {
+		assert_int_equal(times->in[i], expected[i]);
+		sum += times->in[i];
+	}
+	assert_int_equal(times->kvm, kvm);
+	assert_int_equal(sum, LENGTH);
+	free(times);
+	recording_free(&rec);
+}
+
+static void states(void **state)
+{
+	const struct kvm_vpmu_record records[] = {
+		loaded(1, 0, 1000, 0),
+		put(1, 0, 2000, KVM_VPMU_PUT_HALTED, 100),
+		/* Awake for 50 ns, which are 100 ticks, before it runs */
+		loaded(1, 0, 5000, 50),
+		put(1, 0, 6000, KVM_VPMU_PUT_PREEMPTED, 10),
+		loaded(1, 0, 8000, 900),
+		put(1, 0, 8500, KVM_VPMU_PUT_BLOCKED, 500),
+		loaded(1, 0, 9000, 0),
+		put(1, 0, 9100, KVM_VPMU_PUT_USER, 0),
+		/* More than was possible */
+		loaded(1, 0, 9200, 1000),
+		put(1, 0, 50000, KVM_VPMU_PUT_USER, 1000),
+	};
+
+	times_are(records, ARRAY_SIZE(records), (uint64_t[VCPU_STATES]){
+		[VCPU_UNKNOWN] = 1000, [VCPU_LOADED] = 1000 + 1000 + 500 + 100 + 40800,
+		[VCPU_HALTED] = 2900, [VCPU_STOLEN] = 100 + 2000 + 100, [VCPU_WAITING] = 500,
+		[VCPU_VMM] = 50000,
+	}, 100 + 10 + 500 + 1000);
+}
+
+/* A vCPU that is loaded all the time, with looks at it around the beginning and the end */
+static void looks(void **state)
+{
+	const struct kvm_vpmu_record records[] = {
+		put(1, 0, -2000, KVM_VPMU_PUT_READ, 77777),
+		loaded(1, 0, -2000, 0),
+		put(1, 0, LENGTH / 2, KVM_VPMU_PUT_READ, 1002),
+		loaded(1, 0, LENGTH / 2, 0),
+		put(1, 0, LENGTH + 50000, KVM_VPMU_PUT_READ, 2000),
+		loaded(1, 0, LENGTH + 50000, 0),
+	};
+
+	times_are(records, ARRAY_SIZE(records), (uint64_t[VCPU_STATES]){
+		[VCPU_LOADED] = LENGTH,
+	}, 1002 * 50000 / 52000 + 1000);
+}
+
+static void lost_switches(void **state)
+{
+	const struct kvm_vpmu_record records[] = {
+		/* It was loaded before, but not known to be. */
+		put(1, 0, 100, KVM_VPMU_PUT_HALTED, 50),
+		loaded(1, 0, 200, 0),
+		/* A PUT is lost, then a LOAD. */
+		loaded(1, 0, 1000, 0),
+		put(1, 0, 1100, KVM_VPMU_PUT_HALTED, 0),
+		put(1, 0, 1500, KVM_VPMU_PUT_HALTED, 0),
+		loaded(1, 0, 1600, 0),
+	};
+
+	times_are(records, ARRAY_SIZE(records), (uint64_t[VCPU_STATES]){
+		[VCPU_UNKNOWN] = 100 + 800 + 400 + LENGTH - 1600, [VCPU_LOADED] = 100,
+		[VCPU_HALTED] = 100 + 100,
+	}, 0);
+}
+
+static void several(void **state)
+{
+	const struct kvm_vpmu_record records[] = {
+		loaded(2, 1, 0, 0), loaded(1, 0, 0, 0), loaded(2, 0, 0, 0),
+		put(1, 0, 10, KVM_VPMU_PUT_HALTED, 0), put(2, 1, 20, KVM_VPMU_PUT_HALTED, 0),
+		put(2, 0, 30, KVM_VPMU_PUT_HALTED, 0),
+	};
+	struct vcpu_times *times;
+	struct recording rec;
+
+	write_file(records, ARRAY_SIZE(records), true);
+	read_file(&rec);
+	assert_int_equal(timeline_sum(&rec, &times), 3);
+	assert_int_equal(times[0].in[VCPU_LOADED], 10);
+	assert_int_equal(times[1].in[VCPU_LOADED], 30);
+	assert_int_equal(times[2].vcpu, 1);
+	assert_int_equal(times[2].in[VCPU_HALTED], LENGTH - 20);
+	free(times);
+	recording_free(&rec);
+}
+
+/* ---- names of guests */
+
+static const char map_text[] =
+	"vpmu-guest-map 1\n"
+	"k ffffffff81000000 startup\n"
+	"k ffffffff81000100 do_work\n"
+	"k ffffffffc0000000 helper [kvm amd]\n"
+	"p 1000000 64 nginx: worker\n"
+	"p 2000000 65 other\n"
+	"x from a later version\n"
+	"f 0 /usr/sbin/nginx\n"
+	"f 1 /usr/lib/libc.so\n"
+	"y 0 1200 20 handle\n"
+	"y 0 1220 0 rest of it\n"
+	"y 1 500 10 malloc\n"
+	"m 1000000 400000 402000 1000 0\n"
+	"m 1000000 7f0000000000 7f0000001000 0 1\n";
+
+static struct guest_map *map_of(const char *text)
+{
+	FILE *file = fopen(path, "w"), *messages = fopen("/dev/null", "w");
+	struct guest_map *map;
+
+	fputs(text, file);
+	fclose(file);
+	map = guest_map_read(path, messages);
+	fclose(messages);
+	return map;
+}
+
+static void function_is(const struct guest_map *map, uint64_t root, uint64_t ip,
+			const char *function, const char *module)
+{
+	const char *its_module, *its = guest_map_function(map, root, ip, &its_module);
+
+	if (function)
+		assert_string_equal(its, function);
+	else
+		assert_null(its);
+	if (module)
+		assert_string_equal(its_module, module);
+	else
+		assert_null(its_module);
+}
+
+static void guest_maps(void **state)
+{
+	struct guest_map *map = map_of(map_text);
+
+	assert_non_null(map);
+	assert_string_equal(guest_map_process(map, 0x1000000), "nginx: worker");
+	/* In user mode, with KPTI */
+	assert_string_equal(guest_map_process(map, 0x1001000), "nginx: worker");
+	assert_null(guest_map_process(map, 0x3000000));
+	function_is(map, 0x1000000, 0xffffffff810000ff, "startup", "kernel");
+	function_is(map, 0, 0xffffffff81000100, "do_work", "kernel");
+	function_is(map, 0, 0xffffffffc0000001, "helper", "kvm amd");
+	function_is(map, 0, 0xffffffff80ffffff, NULL, "kernel");
+	function_is(map, 0x1000000, 0x400200, "handle", "/usr/sbin/nginx");
+	function_is(map, 0x1001000, 0x40021f, "handle", "/usr/sbin/nginx");
+	function_is(map, 0x1000000, 0x400220, "rest of it", "/usr/sbin/nginx");
+	function_is(map, 0x1000000, 0x4001ff, NULL, "/usr/sbin/nginx");
+	function_is(map, 0x1000000, 0x7f0000000500, "malloc", "/usr/lib/libc.so");
+	function_is(map, 0x1000000, 0x7f0000000510, NULL, "/usr/lib/libc.so");
+	function_is(map, 0x1000000, 0x402000, NULL, NULL);
+	function_is(map, 0x2000000, 0x400200, NULL, NULL);
+	guest_map_free(map);
+
+	assert_null(map_of(""));
+	assert_null(map_of("vpmu-guest-map 2\n"));
+	assert_null(map_of("vpmu-guest-map 1\nk x\n"));
+	assert_null(map_of("vpmu-guest-map 1\np 1000 1\n"));
+	assert_null(map_of("vpmu-guest-map 1\nm 1 2 3 4\n"));
+}
+
+/* ---- reports */
+
+static struct kvm_vpmu_record sampled(uint64_t at, int mode, uint64_t vm, uint32_t pid, uint64_t ip)
+{
+	return (struct kvm_vpmu_record){
+		.tsc = BEGIN + at, .ip = ip, .value = 1000, .vm = vm, .pid = pid, .tid = pid,
+		.vcpu = vm ? 0 : -1, .type = KVM_VPMU_RECORD_SAMPLE, .mode = mode,
+		.cpl = KVM_VPMU_CPL_NONE, .exit_reason = KVM_VPMU_EXIT_NONE,
+	};
+}
+
+static struct kvm_vpmu_record in_guest(uint64_t at, uint64_t vm, int cpl, uint64_t cr3, uint64_t ip)
+{
+	struct kvm_vpmu_record r = sampled(at, KVM_VPMU_MODE_GUEST, vm, 100 * vm, ip);
+
+	r.cpl = cpl;
+	r.cr3 = cr3;
+	return r;
+}
+
+static const char report_text[] =
+	"cloud, Linux 6.12, 2027-01-15 08:00:00, 2 CPUs, 0.000 s\n"
+	"cycles, a sample each 1,000: 9 samples, 7 records lost\n"
+	"Host perf paused the event 1 times, as there were too many samples.\n"
+	"The event counted for 90.0% of the time, as counters were needed for others.\n"
+	"\n"
+	"Who\n"
+	"SHARE  SAMPLES  VM   WHERE         PROCESS\n"
+	"22.2%        2  web  guest user    nginx: worker\n"
+	"11.1%        1  -    host          idle\n"
+	"11.1%        1  -    host          perf\n"
+	"11.1%        1  db   VMM           -\n"
+	"11.1%        1  web  KVM           -\n"
+	"11.1%        1  web  guest kernel  nginx: worker\n"
+	"11.1%        1  db   guest user    cr3 0x5000\n"
+	"11.1%        1  db   nested guest  -\n"
+	"\n"
+	"vCPUs' time\n"
+	"VM   VCPU  GUEST  KERNEL   USER   KVM  HALTED  STOLEN  WAITING   VMM  UNKNOWN\n"
+	"web     0  60.0%   20.0%  40.0%  0.0%    0.0%    0.0%     0.0%  0.0%    40.0%\n"
+	"\n"
+	"Functions\n"
+	"SHARE  SAMPLES  VM   WHERE         PROCESS        FUNCTION            MODULE\n"
+	"22.2%        2  web  guest user    nginx: worker  handle              /usr/sbin/nginx\n"
+	"11.1%        1  -    host          idle           0xffffffff80000xxx  kernel\n"
+	"11.1%        1  -    host          perf           main                perf\n"
+	"11.1%        1  db   VMM           200            0x9xxx              -\n"
+	"11.1%        1  web  KVM           qemu           schedule            kvm\n"
+	"11.1%        1  web  guest kernel  nginx: worker  do_work             kernel\n"
+	"11.1%        1  db   guest user    cr3 0x5000     0x400xxx            -\n"
+	"11.1%        1  db   nested guest  -              0x1xxx              -\n";
+
+static void reports(void **state)
+{
+	struct kvm_vpmu_record records[] = {
+		in_guest(10, 1, 3, 0x1001007, 0x400200), in_guest(11, 1, 3, 0x1000fff, 0x400201),
+		in_guest(12, 1, 0, 0x1000000, 0xffffffff81000105),
+		in_guest(13, 2, 3, 0x5000, 0x400200), in_guest(14, 2, 0, 0, 0x1000),
+		sampled(15, KVM_VPMU_MODE_HOST_KERNEL, 1, 100, 0xffffffff80010000),
+		sampled(16, KVM_VPMU_MODE_HOST_USER, 0, 300, 4096),
+		sampled(17, KVM_VPMU_MODE_HOST_USER, 0, 200, 0x9999),
+		sampled(18, KVM_VPMU_MODE_HOST_KERNEL, 0, 0, 0xffffffff80000001),
+		/* Behind the end */
+		sampled(LENGTH + 1, KVM_VPMU_MODE_HOST_KERNEL, 0, 0, 0xffffffff80000001),
+		loaded(1, 0, 0, 0), put(1, 0, 60000, KVM_VPMU_PUT_READ, 0),
+	};
+	struct report_options options = { .limit = 100 };
+	struct guest_map *maps[3] = { map_of(map_text) };
+	struct recording rec;
+	struct places places = { .recording = &rec, .map = maps };
+	char *text;
+	size_t size;
+	FILE *out;
+
+	records[4].mode = KVM_VPMU_MODE_NESTED;
+	setenv("TZ", "UTC", 1);
+	write_file(records, ARRAY_SIZE(records), true);
+	read_file(&rec);
+	out = open_memstream(&text, &size);
+	report_run(&places, &options, out);
+	fclose(out);
+	assert_string_equal(text, report_text);
+	free(text);
+
+	/* One VM only, and few rows */
+	options.vm = recording_vm(&rec, 2);
+	options.limit = 1;
+	out = open_memstream(&text, &size);
+	report_run(&places, &options, out);
+	fclose(out);
+	assert_non_null(strstr(text, "33.3%        1  db  VMM    -\n"));
+	assert_null(strstr(text, "web"));
+	assert_null(strstr(text, "nested"));
+	free(text);
+
+	options.json = true;
+	out = open_memstream(&text, &size);
+	report_run(&places, &options, out);
+	fclose(out);
+	assert_non_null(strstr(text, "\"where\":\"nested guest\""));
+	assert_null(strstr(text, "web"));
+	free(text);
+	guest_map_free(maps[0]);
+	recording_free(&rec);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
+		cmocka_unit_test(looks), cmocka_unit_test(lost_switches), cmocka_unit_test(several),
+		cmocka_unit_test(guest_maps), cmocka_unit_test(reports),
+	};
+
+	return cmocka_run_group_tests(tests, make_file, remove_file);
+}
