@@ -250,7 +250,8 @@ static void look(void *unused)
 		return;
 	put = switch_record(vv, KVM_VPMU_RECORD_PUT);
 	load = switch_record(vv, KVM_VPMU_RECORD_LOAD);
-	put.tsc = load.tsc = rdtsc();
+	put.tsc = rdtsc();
+	load.tsc = put.tsc;
 	kvm_ticks = vpmu_event_kvm_ticks(vv, put.tsc);
 	put.mode = KVM_VPMU_PUT_READ;
 	put.value = kvm_ticks - vv->profiled.kvm_ticks;

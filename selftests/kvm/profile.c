@@ -533,11 +533,13 @@ static void check_read(void)
 	      "read(): a vCPU loaded before");
 	usleep(100000);
 	count_of(&p);
+	/* Short of what the other one has of time in KVM */
+	count_of(&p);
 	behind = __rdtsc();
 	pthread_join(thread, NULL);
 	t = add_up(&p, vm_of(&vm).id);
 	is(t.strange, 0, "read(): of others, out of order or twice");
-	is(t.puts[KVM_VPMU_PUT_READ], 1, "read(): another one");
+	is(t.puts[KVM_VPMU_PUT_READ], 2, "read(): others");
 	is(t.puts[KVM_VPMU_PUT_USER], 1, "read(): behind that the end");
 	check(t.first < behind && t.last > behind && t.in_kvm < t.loaded,
 	      "read(): %llu ticks in KVM of %llu", (unsigned long long)t.in_kvm,
