@@ -47,6 +47,16 @@ sed 's/^/# /' log
 kill "${pid[@]}"
 wait "${pid[@]}" 2>/dev/null
 report -i three.data
+"$vpmu" export -f trace -i three.data -o trace.json
+is "three VMs: the timeline has all of the vCPUs' time, within 0.01 %" "$(python3 -c "
+import json
+events = [e for e in json.load(open('trace.json'))['traceEvents'] if e['ph'] == 'X']
+wanted = json.load(open('report.json'))['ns'] / 1000
+for vm in sorted({e['pid'] for e in events}):
+	print(abs(sum(e['dur'] for e in events if e['pid'] == vm) - wanted) < wanted / 10000)
+" 2>&1)" "True
+True
+True"
 is "three VMs: records lost" "$(json "d['lost']")" 0
 is "three VMs: in the report" "$(json "len(d['vcpus'])")" 3
 times="('guest', 'kvm', 'halted', 'stolen', 'waiting', 'vmm', 'unknown')"

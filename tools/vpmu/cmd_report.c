@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "input.h"
 #include "output.h"
 #include "timeline.h"
 #include "util.h"
@@ -194,13 +195,9 @@ static void fill(struct report *report, const struct places *places)
 	report->vcpus = timeline_sum(rec, &report->vcpu);
 	report->guest = xrealloc(NULL, (report->vcpus + 1) * sizeof(*report->guest));
 	memset(report->guest, 0, (report->vcpus + 1) * sizeof(*report->guest));
-	for (i = 0; i < rec->count; i++) {
-		const struct recorded *at = &rec->record[i];
-
-		if (at->r.type == KVM_VPMU_RECORD_SAMPLE && at->r.tsc >= rec->begin.tsc &&
-		    at->r.tsc <= rec->end.tsc)
-			add_sample(report, places, at);
-	}
+	for (i = 0; i < rec->count; i++)
+		if (recording_is_sample(rec, &rec->record[i]))
+			add_sample(report, places, &rec->record[i]);
 	sort_rows(&report->who);
 	sort_rows(&report->function);
 }
@@ -455,17 +452,14 @@ void report_run(const struct places *places, const struct report_options *option
 /**
  * struct arguments - vpmu report
  * @ctx: the context
- * @file: the recording
+ * @input: what to read
  * @vm: of which VM only; NULL: all
- * @map: VM=FILE of each guest map
- * @maps: how many
  * @limit: rows of a table
  */
 struct arguments {
 	struct context *ctx;
-	const char *file, *vm;
-	char **map;
-	size_t maps;
+	struct input_options input;
+	const char *vm;
 	uint64_t limit;
 };
 
@@ -476,15 +470,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = a->ctx;
-		return 0;
-	case 'i':
-		a->file = arg;
-		return 0;
-	case 'g':
-		if (!strchr(arg, '='))
-			argp_error(state, "guest map '%s': VM=FILE", arg);
-		a->map = xrealloc(a->map, (a->maps + 1) * sizeof(*a->map));
-		a->map[a->maps++] = arg;
+		state->child_inputs[1] = &a->input;
 		return 0;
 	case 'n':
 		if (!parse_number(arg, UINT32_MAX, &a->limit))
@@ -500,82 +486,37 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static enum status find_vm(const struct recording *rec, const char *arg, struct vm *vm)
+static enum status run(struct context *ctx, int argc, char **argv)
 {
-	const struct vm_list list = { .vm = rec->vm, .count = rec->vms };
-
-	return vm_find(&list, arg, vm, stderr);
-}
-
-/* @arg is VM=FILE. */
-static enum status read_map(const struct recording *rec, struct guest_map **maps, const char *arg)
-{
-	const char *equals = strrchr(arg, '=');
-	char *name = xasprintf("%.*s", (int)(equals - arg), arg);
+	struct arguments a = { .ctx = ctx, .input = { .file = RECORDING_FILE }, .limit = 20 };
+	struct report_options options = { };
+	struct input input;
 	enum status status;
 	struct vm vm;
-	size_t i;
 
-	status = find_vm(rec, name, &vm);
-	free(name);
+	argp_parse(report_command.argp, argc, argv, ARGP_IN_ORDER, NULL, &a);
+	status = input_open(&input, &a.input);
 	if (status)
 		return status;
-	i = recording_vm(rec, vm.info.id) - rec->vm;
-	guest_map_free(maps[i]);
-	maps[i] = guest_map_read(equals + 1, stderr);
-	return maps[i] ? STATUS_OK : STATUS_ERROR;
-}
-
-static enum status report(const struct arguments *a, const struct recording *rec,
-			  struct guest_map **maps)
-{
-	struct places places = { .recording = rec, .map = maps };
-	struct report_options options = { .json = a->ctx->json, .limit = a->limit };
-	enum status status = STATUS_OK;
-	struct vm vm;
-	size_t i;
-
-	for (i = 0; i < a->maps && !status; i++)
-		status = read_map(rec, maps, a->map[i]);
-	if (!status && a->vm) {
-		status = find_vm(rec, a->vm, &vm);
+	options.json = ctx->json;
+	options.limit = a.limit;
+	if (a.vm) {
+		status = input_find_vm(&input, a.vm, &vm);
 		options.vm = &vm;
 	}
 	if (!status)
-		report_run(&places, &options, stdout);
-	return status;
-}
-
-static enum status run(struct context *ctx, int argc, char **argv)
-{
-	struct arguments a = { .ctx = ctx, .file = RECORDING_FILE, .limit = 20 };
-	struct guest_map **maps;
-	struct recording rec;
-	enum status status;
-	size_t i;
-
-	argp_parse(report_command.argp, argc, argv, ARGP_IN_ORDER, NULL, &a);
-	if (!recording_read(&rec, a.file, stderr))
-		return STATUS_ERROR;
-	maps = calloc(rec.vms + 1, sizeof(*maps));
-	if (!maps)
-		errx(STATUS_ERROR, "out of memory");
-	status = report(&a, &rec, maps);
-	for (i = 0; i < rec.vms; i++)
-		guest_map_free(maps[i]);
-	free(maps);
-	recording_free(&rec);
-	free(a.map);
+		report_run(&input.places, &options, stdout);
+	input_close(&input);
 	return status;
 }
 
 static const struct argp_option option_list[] = {
-	{ "guest-map", 'g', "VM=FILE", 0, "Names of the guest in VM, from vpmu-guest-map", 0 },
-	{ "input", 'i', "FILE", 0, "The recording (" RECORDING_FILE ")", 0 },
 	{ "rows", 'n', "N", 0, "At most N rows of a table (20)", 0 },
 	{ }
 };
-static const struct argp_child children[] = { { &json_argp, 0, NULL, 0 }, { } };
+static const struct argp_child children[] = {
+	{ &json_argp, 0, NULL, 0 }, { &input_argp, 0, NULL, 0 }, { }
+};
 static const struct argp argp = {
 	option_list, parse, "[VM]",
 	"Print what a recording has of the host and its VMs, or of one VM: whose time it was, what the "

@@ -358,6 +358,14 @@ const struct recording_name *recording_find(const struct recording *rec, uint32_
 	return bsearch(&key, rec->name, rec->names, sizeof(key), compare_names);
 }
 
+bool recording_is_sample(const struct recording *rec, const struct recorded *recorded)
+{
+	const struct kvm_vpmu_record *r = &recorded->r;
+
+	return r->type == KVM_VPMU_RECORD_SAMPLE && r->tsc >= rec->begin.tsc &&
+	       r->tsc <= rec->end.tsc;
+}
+
 const struct vm *recording_vm(const struct recording *rec, uint64_t id)
 {
 	struct vm key = { .info = { .id = id } };

@@ -138,6 +138,9 @@ void recording_free(struct recording *recording);
 const struct recording_name *recording_find(const struct recording *recording, uint32_t pid,
 					    uint64_t ip);
 
+/* Is it a sample, and not in front of the beginning or behind the end? */
+bool recording_is_sample(const struct recording *recording, const struct recorded *recorded);
+
 /* The VM with number @id; NULL: none */
 const struct vm *recording_vm(const struct recording *recording, uint64_t id);
 

@@ -46,6 +46,8 @@ _vpmu() {
 		record,-[ceFmo] | record,--count | record,--event | record,--frequency) value='value of ' ;;
 		record,--records | record,--output) value='value of ' ;;
 		report,-[gin] | report,--guest-map | report,--input | report,--rows) value='value of ' ;;
+		export,-[fgio] | export,--format | export,--guest-map) value='value of ' ;;
+		export,--input | export,--output) value='value of ' ;;
 		serve,--listen | serve,-l) value='value of ' ;;
 		stat,--interval | stat,-i | stat,--count | stat,-n) value='value of ' ;;
 		top,--delay | top,-d) value='value of ' ;;
@@ -72,17 +74,20 @@ _vpmu() {
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
 	record,-[cFm] | record,--count | record,--frequency | record,--records) return ;;
 	record,-e | record,--event | report,-n | report,--rows | report,-g | report,--guest-map) return ;;
-	check,--report | check,-r | record,-o | record,--output | report,-i | report,--input)
+	export,-f | export,--format) offer="folded trace" ;;
+	export,-g | export,--guest-map) return ;;
+	export,-[io] | export,--input | export,--output | check,--report | check,-r | record,-o | record,--output | report,-i | report,--input)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	,*) offer="check events info list record report run serve set stat top help --json --help --version" ;;
+	,*) offer="check events export info list record report run serve set stat top help --json --help --version" ;;
 	*)
 		case $command in
-		help) offer="check events info list record report run serve set stat top" ;;
+		help) offer="check events export info list record report run serve set stat top" ;;
 		check) offer="--report --json --help" ;;
 		events) offer="--perf --each --vendor --json --help" ;;
 		info | list) offer="--json --help" ;;
+		export) offer="--format --guest-map --input --output --help" ;;
 		record) offer="--count --event --frequency --output --records --help" ;;
 		report) offer="--guest-map --input --rows --json --help" ;;
 		run) offer="--on --off --help" ;;

@@ -20,7 +20,7 @@ offers() {
 	is "vpmu $*" "${COMPREPLY[*]}" "$expected"
 }
 
-offers "check events info list record report run serve set stat top help --json --help --version" ""
+offers "check events export info list record report run serve set stat top help --json --help --version" ""
 offers "serve set stat" s
 offers "--perf --each --vendor --json --help" events ""
 offers "steal" events --perf st
@@ -29,6 +29,8 @@ offers "--count --event --frequency --output --records --help" record -
 offers '\#1 4194301 \#22 4194302' record ""
 offers '\#1 4194301 \#22 4194302' record -e cycles '#1' ""
 offers "" record -c ""
+offers "--format --guest-map --input --output --help" export ""
+offers "folded trace" export --format ""
 offers "--guest-map --input --rows --json --help" report -
 offers "" report --rows ""
 offers "--listen --help" serve ""
@@ -37,7 +39,7 @@ offers "--listen --help" serve -l 80 ""
 offers "stat" --json st
 offers "--json --help" list -
 offers "--report --json --help" check ""
-offers "check events info list record report run serve set stat top" help ""
+offers "check events export info list record report run serve set stat top" help ""
 offers "--json --help" info ""
 offers "hybrid guest vcpu" set 1 --freeze ""
 offers "hybrid" set 1 --freeze h

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "export.h"
 #include "report.h"
 #include "timeline.h"
 #include "util.h"
@@ -385,6 +386,17 @@ static struct kvm_vpmu_record in_guest(uint64_t at, uint64_t vm, int cpl, uint64
 	return r;
 }
 
+/* One of each kind; the fifth is to become a nested guest's, the last is behind the end. */
+#define EXAMPLE_SAMPLES \
+	in_guest(10, 1, 3, 0x1001007, 0x400200), in_guest(11, 1, 3, 0x1000fff, 0x400201), \
+	in_guest(12, 1, 0, 0x1000000, 0xffffffff81000105), \
+	in_guest(13, 2, 3, 0x5000, 0x400200), in_guest(14, 2, 0, 0, 0x1000), \
+	sampled(15, KVM_VPMU_MODE_HOST_KERNEL, 1, 100, 0xffffffff80010000), \
+	sampled(16, KVM_VPMU_MODE_HOST_USER, 0, 300, 4096), \
+	sampled(17, KVM_VPMU_MODE_HOST_USER, 0, 200, 0x9999), \
+	sampled(18, KVM_VPMU_MODE_HOST_KERNEL, 0, 0, 0xffffffff80000001), \
+	sampled(LENGTH + 1, KVM_VPMU_MODE_HOST_KERNEL, 0, 0, 0xffffffff80000001)
+
 static const char report_text[] =
 	"cloud, Linux 6.12, 2027-01-15 08:00:00, 2 CPUs, 0.000 s\n"
 	"cycles, a sample each 1,000: 9 samples, 7 records lost\n"
@@ -420,16 +432,7 @@ static const char report_text[] =
 static void reports(void **state)
 {
 	struct kvm_vpmu_record records[] = {
-		in_guest(10, 1, 3, 0x1001007, 0x400200), in_guest(11, 1, 3, 0x1000fff, 0x400201),
-		in_guest(12, 1, 0, 0x1000000, 0xffffffff81000105),
-		in_guest(13, 2, 3, 0x5000, 0x400200), in_guest(14, 2, 0, 0, 0x1000),
-		sampled(15, KVM_VPMU_MODE_HOST_KERNEL, 1, 100, 0xffffffff80010000),
-		sampled(16, KVM_VPMU_MODE_HOST_USER, 0, 300, 4096),
-		sampled(17, KVM_VPMU_MODE_HOST_USER, 0, 200, 0x9999),
-		sampled(18, KVM_VPMU_MODE_HOST_KERNEL, 0, 0, 0xffffffff80000001),
-		/* Behind the end */
-		sampled(LENGTH + 1, KVM_VPMU_MODE_HOST_KERNEL, 0, 0, 0xffffffff80000001),
-		loaded(1, 0, 0, 0), put(1, 0, 60000, KVM_VPMU_PUT_READ, 0),
+		EXAMPLE_SAMPLES, loaded(1, 0, 0, 0), put(1, 0, 60000, KVM_VPMU_PUT_READ, 0),
 	};
 	struct report_options options = { .limit = 100 };
 	struct guest_map *maps[3] = { map_of(map_text) };
@@ -471,12 +474,64 @@ static void reports(void **state)
 	recording_free(&rec);
 }
 
+/* ---- exports */
+
+static const char folded_text[] =
+	"db;VMM;200;0x9xxx 1000\n"
+	"db;guest user;cr3 0x5000;0x400xxx 1000\n"
+	"db;nested guest;0x1xxx 1000\n"
+	"host;idle;0xffffffff80000xxx 1000\n"
+	"host;perf;main 1000\n"
+	"web;KVM;qemu;schedule 1000\n"
+	"web;guest kernel;nginx: worker;do_work 1000\n"
+	"web;guest user;nginx: worker;handle 2000\n";
+
+/* 2 ticks are 1 ns. */
+static const char trace_text[] =
+	"{\"displayTimeUnit\":\"ns\",\"traceEvents\":["
+	"{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"VM web\"}},"
+	"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"vCPU 0\"}},"
+	"{\"ph\":\"X\",\"name\":\"loaded\",\"pid\":1,\"tid\":0,\"ts\":0.000000,\"dur\":30.000000,"
+	"\"args\":{\"cpu\":11,\"kvm_us\":1.500000}},"
+	"{\"ph\":\"X\",\"name\":\"halted\",\"pid\":1,\"tid\":0,\"ts\":30.000000,\"dur\":20.000000,"
+	"\"args\":{\"cpu\":11}}]}\n";
+
+static void exports(void **state)
+{
+	struct kvm_vpmu_record records[] = {
+		EXAMPLE_SAMPLES, loaded(1, 0, 0, 0),
+		put(1, 0, 60000, KVM_VPMU_PUT_HALTED, 3000),
+	};
+	struct guest_map *maps[3] = { map_of(map_text) };
+	struct recording rec;
+	struct places places = { .recording = &rec, .map = maps };
+	char *text;
+	size_t size;
+	FILE *out;
+
+	records[4].mode = KVM_VPMU_MODE_NESTED;
+	write_file(records, ARRAY_SIZE(records), true);
+	read_file(&rec);
+	out = open_memstream(&text, &size);
+	export_folded(&places, out);
+	fclose(out);
+	assert_string_equal(text, folded_text);
+	free(text);
+	out = open_memstream(&text, &size);
+	export_trace(&places, out);
+	fclose(out);
+	assert_string_equal(text, trace_text);
+	free(text);
+	guest_map_free(maps[0]);
+	recording_free(&rec);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
 		cmocka_unit_test(looks), cmocka_unit_test(lost_switches), cmocka_unit_test(several),
-		cmocka_unit_test(guest_maps), cmocka_unit_test(reports),
+		cmocka_unit_test(guest_maps), cmocka_unit_test(reports), cmocka_unit_test(exports),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* vpmu export behind its arguments: recordings in others' formats. */
+#ifndef EXPORT_H
+#define EXPORT_H
+
+#include <stdio.h>
+
+#include "place.h"
+
+/*
+ * A line for each place: "FRAME;FRAME;... EVENTS", the outermost first, as flamegraph.pl, speedscope
+ * and others take them.  Frames of a guest: VM, "guest user" and so on, process, function; of the
+ * host: "host", process, function.  A ";" in a name becomes ":".
+ */
+void export_folded(const struct places *places, FILE *out);
+
+/*
+ * What each vCPU did when, as JSON for Perfetto and chrome://tracing ("Trace Event Format"): a
+ * process for each VM, a thread for each vCPU, times in us since the beginning.
+ */
+void export_trace(const struct places *places, FILE *out);
+
+#endif
