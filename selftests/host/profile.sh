@@ -77,6 +77,87 @@ within "three VMs: hundredths of all samples in the guests, without idle" \
 	"$(json "int(100 * sum(w['value'] for w in d['who'] if w['where'].startswith('guest')) /
 	sum(w['value'] for w in d['who']))")" 70 100
 
+# ---- what can go wrong
+
+# spin N: that many VMs that compute, in $pid
+spin() {
+	local i
+	pid=()
+	for ((i = 0; i < $1; i++)); do
+		"$PROGRAMS/rawvm" count 20000000000 >/dev/null 2>&1 &
+		pid[i]=$!
+	done
+}
+stop() {
+	kill "${pid[@]}" 2>/dev/null
+	wait "${pid[@]}" 2>/dev/null
+}
+
+spin 1
+sleep 1
+"$vpmu" record -c 5003 -m 64 -o full.data -- sleep 1 2>log
+is "a full ring: status" $? 0
+is "a full ring: record says so" "$(grep -c 'records are lost' log)" 1
+"$vpmu" --json report -i full.data >report.json
+is "a full ring: and the report" "$(json "d['lost'] > 0 and d['samples'] > 0")" True
+
+"$vpmu" record -o busy.data -- rmmod kvm_vpmu 2>log
+is "rmmod meanwhile: refused" $? 1
+is "rmmod meanwhile: why" "$(grep -c 'in use' log)" 1
+
+# Its name and all of its time are there.
+"$vpmu" record -c 1000003 -o killed.data -- sh -c "sleep 0.5; kill -KILL ${pid[0]}; sleep 0.5" 2>log
+is "a VM that is killed: status" $? 0
+wait "${pid[0]}" 2>/dev/null
+"$vpmu" --json report -i killed.data >report.json
+is "a VM that is killed: its name" "$(json "[v['vm_name'] for v in d['vcpus']]")" "['rawvm']"
+is "a VM that is killed: its times are all of the time" \
+	"$(json "abs(sum(d['vcpus'][0][t + '_ns'] for t in $times) - d['ns']) < 10")" True
+"$vpmu" record -o none.data rawvm 2>log
+is "a VM that has ended: status" $? 3
+
+spin 64
+for ((n = 0; n < 100 && $("$vpmu" --json list | grep -c '"vcpus"') < 64; n++)); do
+	sleep 0.2
+done
+sleep 5
+"$vpmu" record -c 1000003 -o many.data -- sleep 3 2>log
+is "64 VMs: status" $? 0
+"$vpmu" --json report -i many.data >report.json
+is "64 VMs: in the report" "$(json "len(d['vcpus'])")" 64
+is "64 VMs: lost" "$(json "d['lost']")" 0
+is "64 VMs: times that aren't all of the time" \
+	"$(json "[v['vm'] for v in d['vcpus'] if abs(sum(v[t + '_ns'] for t in $times) - d['ns']) > 10]")" "[]"
+within "64 VMs: thousandths of a CPU in guest mode" \
+	"$(json "int(sum(v['guest_ns'] for v in d['vcpus']) * 1000 / d['ns'])")" 1500 2000
+stop
+
+setpriv --bounding-set -perfmon,-sys_admin --inh-caps -perfmon,-sys_admin "$vpmu" record -o none.data -- true 2>log
+is "without CAP_PERFMON: status" $? 1
+is "without CAP_PERFMON: why" "$(grep -c CAP_PERFMON log)" 1
+"$vpmu" record -e r10000000000000000 -o none.data -- true 2>log
+is "no event: status" $? 2
+"$vpmu" record -o /nonexistent/none.data -- true 2>log
+is "no folder: status" $? 1
+"$vpmu" record -o /dev/full -- sleep 0.3 2>log
+is "a full disk: status" $? 1
+is "a full disk: why" "$(grep -c 'No space' log)" 1
+"$vpmu" record -o none.data -- /nonexistent 2>log
+is "no such command: status" $? 127
+"$vpmu" record -o signal.data 2>log &
+sleep 1
+kill -INT $!
+wait $!
+is "SIGINT: status" $? 0
+"$vpmu" report -i signal.data >report.txt
+is "SIGINT: the recording is whole" "$(grep -c 'was killed' report.txt)" 0
+"$vpmu" record -o signal.data 2>log &
+sleep 1
+kill -KILL $!
+wait $! 2>/dev/null
+"$vpmu" report -i signal.data >report.txt
+is "SIGKILL: the report says so" "$(grep -c 'was killed' report.txt)" 1
+
 # ---- a stock guest
 
 share=$dir/share

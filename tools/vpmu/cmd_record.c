@@ -57,6 +57,7 @@ struct record_options {
  * @vm: all VMs that have been seen
  * @begin: the beginning
  * @samples: how many there have been
+ * @lost: for how many records there was no room
  * @error: errno of what couldn't be written; 0
  */
 struct recorder {
@@ -70,7 +71,7 @@ struct recorder {
 	struct names *names;
 	struct vm_list vm;
 	struct moment begin;
-	uint64_t samples;
+	uint64_t samples, lost;
 	int error;
 };
 
@@ -227,7 +228,7 @@ static void close_profiles(struct recorder *rec)
 
 	for (i = 0; i < rec->profiles; i++)
 		profile_close(&rec->profile[i]);
-	free(rec->profile);
+	rec->profiles = 0;
 }
 
 /* Write those of @count records that are wanted. */
@@ -268,16 +269,18 @@ static void read_rings(struct recorder *rec)
 
 	for (i = 0; i < rec->profiles; i++)
 		read_ring(rec, &rec->profile[i]);
+	/* Whoever kills this program has the recording up to here. */
+	if (fflush(rec->file) && !rec->error)
+		rec->error = errno;
 }
 
-static uint64_t lost(const struct recorder *rec)
+static void count_lost(struct recorder *rec)
 {
-	uint64_t lost = 0;
 	size_t i;
 
+	rec->lost = 0;
 	for (i = 0; i < rec->profiles; i++)
-		lost += rec->profile[i].ring->lost;
-	return lost;
+		rec->lost += rec->profile[i].ring->lost;
 }
 
 /* vCPUs that are loaded, and stay so, have a record then. */
@@ -340,15 +343,23 @@ static struct json_object *recorded_vm_json(const struct vm *vm)
 	return object;
 }
 
-static bool write_end(struct recorder *rec, struct moment end)
+static struct json_object *cpus_json(const struct recorder *rec)
 {
-	struct json_object *info = json_object_new_object(), *cpus = json_object_new_array(),
-			   *vms = json_object_new_array();
-	bool good;
+	struct json_object *cpus = json_object_new_array();
 	size_t i;
 
 	for (i = 0; i < rec->profiles; i++)
 		json_object_array_add(cpus, cpu_json(&rec->profile[i]));
+	return cpus;
+}
+
+/* Gives @cpus up. */
+static bool write_end(struct recorder *rec, struct moment end, struct json_object *cpus)
+{
+	struct json_object *info = json_object_new_object(), *vms = json_object_new_array();
+	bool good;
+	size_t i;
+
 	for (i = 0; i < rec->vm.count; i++)
 		if (is_wanted(rec, rec->vm.vm[i].info.id))
 			json_object_array_add(vms, recorded_vm_json(&rec->vm.vm[i]));
@@ -405,7 +416,7 @@ static void show_progress(const struct recorder *rec)
 		return;
 	shown = seconds;
 	fprintf(stderr, "\r%" PRIu64 " s, %s samples, %s lost ", seconds,
-		format_count(samples, rec->samples), format_count(missing, lost(rec)));
+		format_count(samples, rec->samples), format_count(missing, rec->lost));
 }
 
 /* Has it ended?  Then *@status is its exit status, as shells have it. */
@@ -438,6 +449,7 @@ static int record(struct recorder *rec, int signal_fd, pid_t child)
 		read_rings(rec);
 		if (rounds++ % (1000 / PAUSE_MS) == 0)
 			note_vms(rec);
+		count_lost(rec);
 		show_progress(rec);
 	}
 	return status;
@@ -451,14 +463,15 @@ static void say_result(const struct recorder *rec)
 		fputc('\r', stderr);
 	fprintf(stderr, "%s: %s samples%s\n", rec->options->file,
 		format_count(samples, rec->samples), isatty(STDERR_FILENO) ? "           " : "");
-	if (lost(rec))
-		warnx("%s records are lost: try a longer --period or more --records",
-		      format_count(missing, lost(rec)));
+	if (rec->lost)
+		warnx("%s records are lost: try a lower --frequency or more --records",
+		      format_count(missing, rec->lost));
 }
 
 static enum status record_all(struct recorder *rec)
 {
 	int signal_fd = signals(), status = 0;
+	struct json_object *cpus;
 	struct moment end;
 	pid_t child = 0;
 
@@ -481,9 +494,13 @@ static enum status record_all(struct recorder *rec)
 		status = record(rec, signal_fd, child);
 	end = moment_now();
 	look_at_all(rec);
-	note_vms(rec);
 	read_rings(rec);
-	if (!rec->error && !write_end(rec, end))
+	count_lost(rec);
+	cpus = cpus_json(rec);
+	/* What follows takes time, and isn't to be recorded. */
+	close_profiles(rec);
+	note_vms(rec);
+	if (!write_end(rec, end, cpus) && !rec->error)
 		rec->error = errno;
 	close(signal_fd);
 	return status;
@@ -523,6 +540,7 @@ static enum status run_recorder(struct recorder *rec)
 		names_free(rec->names);
 	}
 	close_profiles(rec);
+	free(rec->profile);
 	free(rec->id);
 	vm_list_free(&rec->vm);
 	return status;
