@@ -65,7 +65,7 @@ is "three VMs: a vCPU's times are all of the time, within 10 ns" \
 is "three VMs: more than 0.1 % is unknown" \
 	"$(json "[v['vm'] for v in d['vcpus'] if v['unknown_ns'] > d['ns'] / 1000]")" "[]"
 within "three VMs: thousandths of a CPU in guest mode" \
-	"$(json "int(sum(v['guest_ns'] for v in d['vcpus']) * 1000 / d['ns'])")" 850 1000
+	"$(json "int(sum(v['guest_ns'] for v in d['vcpus']) * 1000 / d['ns'])")" 700 1000
 for ((i = 0; i < 3; i++)); do
 	stolen=$(json "[v['stolen_ns'] for v in d['vcpus']][$i]")
 	delay=$(paste -d ' ' before behind | awk -v vm=$i 'NR == vm + 1 { print $5 - $2 }')
@@ -79,12 +79,12 @@ within "three VMs: hundredths of all samples in the guests, without idle" \
 
 # ---- what can go wrong
 
-# spin N: that many VMs that compute, in $pid
+# spin N: that many VMs that compute, in $pid; all else goes before
 spin() {
 	local i
 	pid=()
 	for ((i = 0; i < $1; i++)); do
-		"$PROGRAMS/rawvm" count 20000000000 >/dev/null 2>&1 &
+		nice -n 19 "$PROGRAMS/rawvm" count 20000000000 >/dev/null 2>&1 &
 		pid[i]=$!
 	done
 }
@@ -117,11 +117,11 @@ is "a VM that is killed: its times are all of the time" \
 is "a VM that has ended: status" $? 3
 
 spin 64
-for ((n = 0; n < 100 && $("$vpmu" --json list | grep -c '"vcpus"') < 64; n++)); do
+for ((n = 0; n < 100 && $("$vpmu" list | wc -l) <= 64; n++)); do
 	sleep 0.2
 done
-sleep 5
-"$vpmu" record -c 1000003 -o many.data -- sleep 3 2>log
+sleep 2
+"$vpmu" record -c 1000003 -o many.data -- sleep 4 2>log
 is "64 VMs: status" $? 0
 "$vpmu" --json report -i many.data >report.json
 is "64 VMs: in the report" "$(json "len(d['vcpus'])")" 64
@@ -129,7 +129,7 @@ is "64 VMs: lost" "$(json "d['lost']")" 0
 is "64 VMs: times that aren't all of the time" \
 	"$(json "[v['vm'] for v in d['vcpus'] if abs(sum(v[t + '_ns'] for t in $times) - d['ns']) > 10]")" "[]"
 within "64 VMs: thousandths of a CPU in guest mode" \
-	"$(json "int(sum(v['guest_ns'] for v in d['vcpus']) * 1000 / d['ns'])")" 1500 2000
+	"$(json "int(sum(v['guest_ns'] for v in d['vcpus']) * 1000 / d['ns'])")" 1000 2000
 stop
 
 setpriv --bounding-set -perfmon,-sys_admin --inh-caps -perfmon,-sys_admin "$vpmu" record -o none.data -- true 2>log

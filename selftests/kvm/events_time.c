@@ -208,8 +208,11 @@ static void check_halts(const char *what, uint64_t poll)
 	slept = ticks(&vm, kvm_stat(&vm, "halt_wait_ns") - slept);
 	/* A debugging kernel takes a tenth of the time to fall asleep and to wake up. */
 	check(poll ? in_kvm > wall / 2 : in_kvm < wall / 2, "%s: as KVM polls", what);
-	/* The guest's counter has the time of other ioctls as well. */
-	check(seen[1] <= in_kvm && seen[1] >= in_kvm - in_kvm / 10,
+	/*
+	 * The guest's counter has the time of other ioctls as well.  That is short, but by the wall's
+	 * time any of them may be one in which the emulator had to wait for a CPU.
+	 */
+	check(seen[1] <= in_kvm && seen[1] >= in_kvm / 2,
 	      "%s: %llu ticks in KVM, the host's view", what, (unsigned long long)seen[1]);
 	if (exact)
 		check(seen[1] + wall / 1000 >= in_kvm, "%s: within 0.1 %%", what);
