@@ -62,6 +62,9 @@ enum status stat_run(struct device *dev, const struct event_names *names,
 void stat_print_vm(const struct event_names *names, const struct sample *now,
 		   const struct sample *before, const struct sample_vm *vm, FILE *out);
 
+/* Become @command; return, with a message and the status for that, if it can't be run. */
+enum status run_exec(char **command);
+
 /* A VM as all commands have it in JSON. */
 struct json_object *vm_json(const struct vm *vm);
 

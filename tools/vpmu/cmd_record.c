@@ -333,16 +333,6 @@ static struct json_object *cpu_json(const struct profile *p)
 	return object;
 }
 
-static struct json_object *recorded_vm_json(const struct vm *vm)
-{
-	struct json_object *object = json_object_new_object();
-
-	json_object_object_add(object, "id", json_object_new_uint64(vm->info.id));
-	json_object_object_add(object, "pid", json_object_new_int64(vm->info.pid));
-	json_object_object_add(object, "name", json_object_new_string(vm->name));
-	return object;
-}
-
 static struct json_object *cpus_json(const struct recorder *rec)
 {
 	struct json_object *cpus = json_object_new_array();
@@ -362,7 +352,7 @@ static bool write_end(struct recorder *rec, struct moment end, struct json_objec
 
 	for (i = 0; i < rec->vm.count; i++)
 		if (is_wanted(rec, rec->vm.vm[i].info.id))
-			json_object_array_add(vms, recorded_vm_json(&rec->vm.vm[i]));
+			json_object_array_add(vms, vm_json(&rec->vm.vm[i]));
 	json_object_object_add(info, "end", moment_json(end));
 	json_object_object_add(info, "cpu", cpus);
 	json_object_object_add(info, "vm", vms);
@@ -399,9 +389,7 @@ static pid_t start(char **command)
 
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
-		execvp(command[0], command);
-		warn("%s", command[0]);
-		_exit(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN);
+		_exit(run_exec(command));
 	}
 	return pid;
 }

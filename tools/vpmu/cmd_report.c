@@ -236,25 +236,34 @@ static void print_head(const struct report *report, FILE *out)
 			"for others.\n", format_share(number, rec->running, rec->enabled));
 }
 
-static void print_who(const struct report *report, FILE *out)
+/* Rows of @rows, with their functions if @functions is true */
+static void print_rows(const struct report *report, const struct rows *rows, bool functions,
+		       FILE *out)
 {
-	static const struct column columns[] = {
+	static const struct column who[] = {
 		{ "SHARE", RIGHT }, { "SAMPLES", RIGHT }, { "VM", LEFT }, { "WHERE", LEFT },
 		{ "PROCESS", LEFT }, { }
+	}, all[] = {
+		{ "SHARE", RIGHT }, { "SAMPLES", RIGHT }, { "VM", LEFT }, { "WHERE", LEFT },
+		{ "PROCESS", LEFT }, { "FUNCTION", LEFT }, { "MODULE", LEFT }, { }
 	};
 	struct table table;
 	size_t i;
 
-	table_init(&table, columns);
-	for (i = 0; i < report->who.count && i < report->options->limit; i++) {
-		const struct row *row = report->who.row[i];
+	table_init(&table, functions ? all : who);
+	for (i = 0; i < rows->count && i < report->options->limit; i++) {
+		const struct row *row = rows->row[i];
 		char share[NUMBER_SIZE], samples[NUMBER_SIZE];
 
-		table_add(&table, "%s", format_share(share, row->value, report->who.value));
+		table_add(&table, "%s", format_share(share, row->value, rows->value));
 		table_add(&table, "%s", format_count(samples, row->samples));
 		table_add(&table, "%s", row->vm ? row->vm->name : "-");
 		table_add(&table, "%s", place_kind_name(row->kind));
 		table_add(&table, "%s", *row->process ? row->process : "-");
+		if (!functions)
+			continue;
+		table_add(&table, "%s", row->function);
+		table_add(&table, "%s", *row->module ? row->module : "-");
 	}
 	table_print(&table, out, 0);
 	table_free(&table);
@@ -307,43 +316,17 @@ static void print_vcpus(const struct report *report, FILE *out)
 	table_free(&table);
 }
 
-static void print_functions(const struct report *report, FILE *out)
-{
-	static const struct column columns[] = {
-		{ "SHARE", RIGHT }, { "SAMPLES", RIGHT }, { "VM", LEFT }, { "WHERE", LEFT },
-		{ "PROCESS", LEFT }, { "FUNCTION", LEFT }, { "MODULE", LEFT }, { }
-	};
-	struct table table;
-	size_t i;
-
-	table_init(&table, columns);
-	for (i = 0; i < report->function.count && i < report->options->limit; i++) {
-		const struct row *row = report->function.row[i];
-		char share[NUMBER_SIZE], samples[NUMBER_SIZE];
-
-		table_add(&table, "%s", format_share(share, row->value, report->function.value));
-		table_add(&table, "%s", format_count(samples, row->samples));
-		table_add(&table, "%s", row->vm ? row->vm->name : "-");
-		table_add(&table, "%s", place_kind_name(row->kind));
-		table_add(&table, "%s", *row->process ? row->process : "-");
-		table_add(&table, "%s", row->function);
-		table_add(&table, "%s", *row->module ? row->module : "-");
-	}
-	table_print(&table, out, 0);
-	table_free(&table);
-}
-
 static void print_text(const struct report *report, FILE *out)
 {
 	print_head(report, out);
 	fprintf(out, "\nWho\n");
-	print_who(report, out);
+	print_rows(report, &report->who, false, out);
 	if (report->vcpus) {
 		fprintf(out, "\nvCPUs' time\n");
 		print_vcpus(report, out);
 	}
 	fprintf(out, "\nFunctions\n");
-	print_functions(report, out);
+	print_rows(report, &report->function, true, out);
 }
 
 /* ---- JSON */
@@ -371,7 +354,7 @@ static struct json_object *row_json(const struct row *row)
 	return object;
 }
 
-static void print_rows(struct json_stream *stream, const char *key, const struct rows *rows)
+static void add_rows(struct json_stream *stream, const char *key, const struct rows *rows)
 {
 	size_t i;
 
@@ -425,13 +408,13 @@ static void print_json(const struct report *report, FILE *out)
 	json_add(&stream, "throttled", json_object_new_uint64(rec->throttled));
 	json_add(&stream, "enabled_ns", json_object_new_uint64(rec->enabled));
 	json_add(&stream, "running_ns", json_object_new_uint64(rec->running));
-	print_rows(&stream, "who", &report->who);
+	add_rows(&stream, "who", &report->who);
 	json_open(&stream, "vcpus", '[');
 	for (i = 0; i < report->vcpus; i++)
 		if (is_wanted(report, recording_vm(rec, report->vcpu[i].vm)))
 			json_add(&stream, NULL, vcpu_json(report, i));
 	json_close(&stream, ']');
-	print_rows(&stream, "functions", &report->function);
+	add_rows(&stream, "functions", &report->function);
 	json_close(&stream, '}');
 }
 

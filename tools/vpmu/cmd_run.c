@@ -46,9 +46,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+enum status run_exec(char **command)
+{
+	int error;
+
+	execvp(command[0], command);
+	error = errno;
+	warn("%s", command[0]);
+	return error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+}
+
 static enum status run(struct context *ctx, int argc, char **argv)
 {
 	struct run_options options = { .attach = KVM_VPMU_ATTACH_DEFAULT };
+	enum status status;
 	struct device dev;
 	int r;
 
@@ -62,11 +73,9 @@ static enum status run(struct context *ctx, int argc, char **argv)
 		device_close(&dev);
 		return STATUS_ERROR;
 	}
-	execvp(options.command[0], options.command);
-	r = errno;
-	warn("%s", options.command[0]);
+	status = run_exec(options.command);
 	device_close(&dev);
-	return r == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+	return status;
 }
 
 static const struct argp_option option_list[] = {

@@ -205,7 +205,8 @@ static int compare_symbols(const void *a, const void *b)
 	return (left->start > right->start) - (left->start < right->start);
 }
 
-static void add_symbol(struct symbols *symbols, uint64_t start, const char *name, const char *module)
+static void add_symbol(struct symbols *symbols, uint64_t start, const char *name,
+		       const char *module)
 {
 	/* Twice the room at each power of two */
 	if (!(symbols->count & (symbols->count - 1)))
@@ -244,30 +245,34 @@ static void free_symbols(struct symbols *symbols)
 	free(symbols->symbol);
 }
 
-/* Lines are "ADDRESS TYPE NAME[\t[MODULE]]"; addresses are 0 for those who may not see them. */
-static struct symbols read_kernel(const struct names *names)
+/* The functions in a file whose lines @parse takes; none without that file.  Frees @path. */
+static struct symbols read_symbols(char *path, void (*parse)(const char *line, struct symbols *to))
 {
-	char *path = xasprintf("%s/kallsyms", names->proc), *line = NULL;
 	struct symbols symbols = { };
 	FILE *file = fopen(path, "re");
+	char *line = NULL;
 	size_t room = 0;
 
 	free(path);
-	while (file && getline(&line, &room, file) > 0) {
-		char type, name[512], module[128];
-		uint64_t start;
-		int fields = sscanf(line, "%" SCNx64 " %c %511s [%127[^]]", &start, &type, name,
-				    module);
-
-		if (fields >= 3 && start && strchr("tTwW", type))
-			add_symbol(&symbols, start, name, fields == 4 ? module : NULL);
-	}
+	while (file && getline(&line, &room, file) > 0)
+		parse(line, &symbols);
 	free(line);
 	if (file)
 		fclose(file);
 	if (symbols.count)
 		qsort(symbols.symbol, symbols.count, sizeof(*symbols.symbol), compare_symbols);
 	return symbols;
+}
+
+/* "ADDRESS TYPE NAME[\t[MODULE]]"; addresses are 0 for those who may not see them. */
+static void parse_kernel(const char *line, struct symbols *to)
+{
+	char type, name[512], module[128];
+	uint64_t start;
+	int fields = sscanf(line, "%" SCNx64 " %c %511s [%127[^]]", &start, &type, name, module);
+
+	if (fields >= 3 && start && strchr("tTwW", type))
+		add_symbol(to, start, name, fields == 4 ? module : NULL);
 }
 
 /* ---- processes' functions */
@@ -278,8 +283,8 @@ static struct {
 	uint32_t pid;
 } asking;
 
-static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, char **file,
-		    Elf **elf)
+static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+		    char **file, Elf **elf)
 {
 	char *path;
 	int fd;
@@ -332,27 +337,13 @@ static Dwfl *open_maps(FILE *maps)
 }
 
 /* JIT compilers write what they made to /tmp/perf-PID.map: "START SIZE NAME", in hex. */
-static struct symbols read_jit(const struct names *names, uint32_t pid)
+static void parse_jit(const char *line, struct symbols *to)
 {
-	char *path = xasprintf("%s/%u/root/tmp/perf-%u.map", names->proc, pid, pid), *line = NULL;
-	struct symbols symbols = { };
-	FILE *file = fopen(path, "re");
-	size_t room = 0;
+	uint64_t start, size;
+	char name[512];
 
-	free(path);
-	while (file && getline(&line, &room, file) > 0) {
-		uint64_t start, size;
-		char name[512];
-
-		if (sscanf(line, "%" SCNx64 " %" SCNx64 " %511[^\n]", &start, &size, name) == 3)
-			add_symbol(&symbols, start, name, "JIT");
-	}
-	free(line);
-	if (file)
-		fclose(file);
-	if (symbols.count)
-		qsort(symbols.symbol, symbols.count, sizeof(*symbols.symbol), compare_symbols);
-	return symbols;
+	if (sscanf(line, "%" SCNx64 " %" SCNx64 " %511[^\n]", &start, &size, name) == 3)
+		add_symbol(to, start, name, "JIT");
 }
 
 static const char *base_name(const char *path)
@@ -402,7 +393,8 @@ static void resolve_process(struct names *names, struct json_object *array, stru
 {
 	FILE *now = open_proc(names, p->pid, "maps");
 	FILE *then = p->maps && *p->maps ? fmemopen(p->maps, strlen(p->maps), "r") : NULL;
-	struct symbols jit = read_jit(names, p->pid);
+	struct symbols jit = read_symbols(xasprintf("%s/%u/root/tmp/perf-%u.map", names->proc,
+						    p->pid, p->pid), parse_jit);
 	Dwfl *dwfl_now, *dwfl_then;
 	size_t i;
 
@@ -435,7 +427,7 @@ static void resolve_process(struct names *names, struct json_object *array, stru
 
 static void resolve_kernel(const struct names *names, struct json_object *array, size_t count)
 {
-	struct symbols kernel = count ? read_kernel(names) : (struct symbols){ };
+	struct symbols kernel = read_symbols(xasprintf("%s/kallsyms", names->proc), parse_kernel);
 	size_t i;
 
 	for (i = 0; i < count; i++) {

@@ -10,7 +10,6 @@
  * struct track - a vCPU while the records are read
  * @vm: number of its VM
  * @vcpu: KVM's identity of the vCPU
- * @tid: see struct interval
  * @cpu: see struct interval
  * @state: what it does since @since, as far as known yet: less the time that was stolen at the end
  * @since: TSC
@@ -18,7 +17,7 @@
 struct track {
 	uint64_t vm;
 	int32_t vcpu;
-	uint32_t tid, cpu;
+	uint32_t cpu;
 	enum vcpu_state state;
 	uint64_t since;
 };
@@ -43,7 +42,7 @@ static void emit(struct run *run, struct track *t, enum vcpu_state state, uint64
 		 uint64_t kvm_ticks)
 {
 	struct interval i = {
-		.vm = t->vm, .vcpu = t->vcpu, .tid = t->tid, .cpu = t->cpu, .state = state,
+		.vm = t->vm, .vcpu = t->vcpu, .cpu = t->cpu, .state = state,
 		.from = clip(run->rec, t->since), .to = clip(run->rec, to),
 	};
 	uint64_t whole = to - t->since, part = i.to - i.from;
@@ -138,7 +137,6 @@ void timeline_run(const struct recording *rec,
 		if (at->r.type == KVM_VPMU_RECORD_SAMPLE)
 			continue;
 		t = find_track(&run, &at->r);
-		t->tid = at->r.tid;
 		if (at->r.type == KVM_VPMU_RECORD_LOAD) {
 			on_load(&run, t, &at->r);
 			t->cpu = at->cpu;

@@ -20,7 +20,6 @@ enum vcpu_state {
  * struct interval - a vCPU is in one state
  * @vm: number of its VM
  * @vcpu: KVM's identity of the vCPU
- * @tid: the thread that had loaded it last, or does; 0: not known
  * @cpu: where it is loaded, or was last
  * @state: the state
  * @from: the TSC at the beginning
@@ -30,7 +29,6 @@ enum vcpu_state {
 struct interval {
 	uint64_t vm;
 	int32_t vcpu;
-	uint32_t tid;
 	uint32_t cpu;
 	enum vcpu_state state;
 	uint64_t from, to;

@@ -429,49 +429,71 @@ static const char report_text[] =
 	"11.1%        1  db   guest user    cr3 0x5000     0x400xxx            -\n"
 	"11.1%        1  db   nested guest  -              0x1xxx              -\n";
 
-static void reports(void **state)
+/* That recording with one vCPU's switches, and names of VM 1 */
+struct example {
+	struct recording rec;
+	struct guest_map *maps[3];
+	struct places places;
+};
+
+static void make_example(struct example *e, unsigned int why, uint64_t in_kvm)
 {
 	struct kvm_vpmu_record records[] = {
-		EXAMPLE_SAMPLES, loaded(1, 0, 0, 0), put(1, 0, 60000, KVM_VPMU_PUT_READ, 0),
+		EXAMPLE_SAMPLES, loaded(1, 0, 0, 0), put(1, 0, 60000, why, in_kvm),
 	};
-	struct report_options options = { .limit = 100 };
-	struct guest_map *maps[3] = { map_of(map_text) };
-	struct recording rec;
-	struct places places = { .recording = &rec, .map = maps };
+
+	*e = (struct example){ .maps = { map_of(map_text) } };
+	records[4].mode = KVM_VPMU_MODE_NESTED;
+	write_file(records, ARRAY_SIZE(records), true);
+	read_file(&e->rec);
+	e->places = (struct places){ .recording = &e->rec, .map = e->maps };
+}
+
+static void free_example(struct example *e)
+{
+	guest_map_free(e->maps[0]);
+	recording_free(&e->rec);
+}
+
+/* What is printed, to be freed */
+static char *report_of(const struct example *e, const struct report_options *options)
+{
 	char *text;
 	size_t size;
-	FILE *out;
+	FILE *out = open_memstream(&text, &size);
 
-	records[4].mode = KVM_VPMU_MODE_NESTED;
-	setenv("TZ", "UTC", 1);
-	write_file(records, ARRAY_SIZE(records), true);
-	read_file(&rec);
-	out = open_memstream(&text, &size);
-	report_run(&places, &options, out);
+	report_run(&e->places, options, out);
 	fclose(out);
+	return text;
+}
+
+static void reports(void **state)
+{
+	struct report_options options = { .limit = 100 };
+	struct example e;
+	char *text;
+
+	setenv("TZ", "UTC", 1);
+	make_example(&e, KVM_VPMU_PUT_READ, 0);
+	text = report_of(&e, &options);
 	assert_string_equal(text, report_text);
 	free(text);
 
 	/* One VM only, and few rows */
-	options.vm = recording_vm(&rec, 2);
+	options.vm = recording_vm(&e.rec, 2);
 	options.limit = 1;
-	out = open_memstream(&text, &size);
-	report_run(&places, &options, out);
-	fclose(out);
+	text = report_of(&e, &options);
 	assert_non_null(strstr(text, "33.3%        1  db  VMM    -\n"));
 	assert_null(strstr(text, "web"));
 	assert_null(strstr(text, "nested"));
 	free(text);
 
 	options.json = true;
-	out = open_memstream(&text, &size);
-	report_run(&places, &options, out);
-	fclose(out);
+	text = report_of(&e, &options);
 	assert_non_null(strstr(text, "\"where\":\"nested guest\""));
 	assert_null(strstr(text, "web"));
 	free(text);
-	guest_map_free(maps[0]);
-	recording_free(&rec);
+	free_example(&e);
 }
 
 /* ---- exports */
@@ -496,34 +518,27 @@ static const char trace_text[] =
 	"{\"ph\":\"X\",\"name\":\"halted\",\"pid\":1,\"tid\":0,\"ts\":30.000000,\"dur\":20.000000,"
 	"\"args\":{\"cpu\":11}}]}\n";
 
-static void exports(void **state)
+static void export_is(const struct example *e,
+		      void (*export)(const struct places *places, FILE *out), const char *expected)
 {
-	struct kvm_vpmu_record records[] = {
-		EXAMPLE_SAMPLES, loaded(1, 0, 0, 0),
-		put(1, 0, 60000, KVM_VPMU_PUT_HALTED, 3000),
-	};
-	struct guest_map *maps[3] = { map_of(map_text) };
-	struct recording rec;
-	struct places places = { .recording = &rec, .map = maps };
 	char *text;
 	size_t size;
-	FILE *out;
+	FILE *out = open_memstream(&text, &size);
 
-	records[4].mode = KVM_VPMU_MODE_NESTED;
-	write_file(records, ARRAY_SIZE(records), true);
-	read_file(&rec);
-	out = open_memstream(&text, &size);
-	export_folded(&places, out);
+	export(&e->places, out);
 	fclose(out);
-	assert_string_equal(text, folded_text);
+	assert_string_equal(text, expected);
 	free(text);
-	out = open_memstream(&text, &size);
-	export_trace(&places, out);
-	fclose(out);
-	assert_string_equal(text, trace_text);
-	free(text);
-	guest_map_free(maps[0]);
-	recording_free(&rec);
+}
+
+static void exports(void **state)
+{
+	struct example e;
+
+	make_example(&e, KVM_VPMU_PUT_HALTED, 3000);
+	export_is(&e, export_folded, folded_text);
+	export_is(&e, export_trace, trace_text);
+	free_example(&e);
 }
 
 int main(void)
