@@ -21,6 +21,13 @@ json() {
 	python3 -c "import json; d = json.load(open('report.json')); print($1)" 2>&1 | tail -n 1
 }
 
+# whole WHAT: in that report
+whole() {
+	local times="('guest', 'kvm', 'halted', 'stolen', 'waiting', 'vmm', 'unknown')"
+	is "$1: vCPUs whose times aren't all of the time, within 10 ns" \
+		"$(json "[v['vm'] for v in d['vcpus'] if abs(sum(v[t + '_ns'] for t in $times) - d['ns']) >= 10]")" "[]"
+}
+
 # report ARGUMENT...: as JSON and as text
 report() {
 	"$vpmu" --json report "$@" >report.json 2>err || not_ok "vpmu --json report $*: $(cat err)"
@@ -28,12 +35,24 @@ report() {
 	sed 's/^/# /' report.txt
 }
 
+# spin N COMMAND...: that many VMs that compute, run by COMMAND; PIDs in $pid
+spin() {
+	local n=$1 i
+	shift
+	pid=()
+	for ((i = 0; i < n; i++)); do
+		"$@" "$PROGRAMS/rawvm" count 20000000000 >/dev/null 2>&1 &
+		pid[i]=$!
+	done
+}
+stop() {
+	kill "${pid[@]}" 2>/dev/null
+	wait "${pid[@]}" 2>/dev/null
+}
+
 # ---- three VMs on one CPU
 
-for ((i = 0; i < 3; i++)); do
-	taskset -c 0 "$PROGRAMS/rawvm" count 20000000000 >/dev/null 2>&1 &
-	pid[i]=$!
-done
+spin 3 taskset -c 0
 sleep 3
 # The VMs' run delays, when it has begun and just before the end
 cat >delays <<-END
@@ -44,8 +63,7 @@ END
 "$vpmu" record -c 1000003 -o three.data -- sh delays 2>log
 is "record: status" $? 0
 sed 's/^/# /' log
-kill "${pid[@]}"
-wait "${pid[@]}" 2>/dev/null
+stop
 report -i three.data
 "$vpmu" export -f trace -i three.data -o trace.json
 is "three VMs: the timeline has all of the vCPUs' time, within 0.01 %" "$(python3 -c "
@@ -59,9 +77,7 @@ True
 True"
 is "three VMs: records lost" "$(json "d['lost']")" 0
 is "three VMs: in the report" "$(json "len(d['vcpus'])")" 3
-times="('guest', 'kvm', 'halted', 'stolen', 'waiting', 'vmm', 'unknown')"
-is "three VMs: a vCPU's times are all of the time, within 10 ns" \
-	"$(json "[v['vm'] for v in d['vcpus'] if abs(sum(v[t + '_ns'] for t in $times) - d['ns']) > 10]")" "[]"
+whole "three VMs"
 is "three VMs: more than 0.1 % is unknown" \
 	"$(json "[v['vm'] for v in d['vcpus'] if v['unknown_ns'] > d['ns'] / 1000]")" "[]"
 within "three VMs: thousandths of a CPU in guest mode" \
@@ -79,21 +95,8 @@ within "three VMs: hundredths of all samples in the guests, without idle" \
 
 # ---- what can go wrong
 
-# spin N: that many VMs that compute, in $pid; all else goes before
-spin() {
-	local i
-	pid=()
-	for ((i = 0; i < $1; i++)); do
-		nice -n 19 "$PROGRAMS/rawvm" count 20000000000 >/dev/null 2>&1 &
-		pid[i]=$!
-	done
-}
-stop() {
-	kill "${pid[@]}" 2>/dev/null
-	wait "${pid[@]}" 2>/dev/null
-}
-
-spin 1
+# All else goes before these VMs.
+spin 1 nice -n 19
 sleep 1
 "$vpmu" record -c 5003 -m 64 -o full.data -- sleep 1 2>log
 is "a full ring: status" $? 0
@@ -111,12 +114,11 @@ is "a VM that is killed: status" $? 0
 wait "${pid[0]}" 2>/dev/null
 "$vpmu" --json report -i killed.data >report.json
 is "a VM that is killed: its name" "$(json "[v['vm_name'] for v in d['vcpus']]")" "['rawvm']"
-is "a VM that is killed: its times are all of the time" \
-	"$(json "abs(sum(d['vcpus'][0][t + '_ns'] for t in $times) - d['ns']) < 10")" True
+whole "a VM that is killed"
 "$vpmu" record -o none.data rawvm 2>log
 is "a VM that has ended: status" $? 3
 
-spin 64
+spin 64 nice -n 19
 for ((n = 0; n < 100 && $("$vpmu" list | wc -l) <= 64; n++)); do
 	sleep 0.2
 done
@@ -126,8 +128,7 @@ is "64 VMs: status" $? 0
 "$vpmu" --json report -i many.data >report.json
 is "64 VMs: in the report" "$(json "len(d['vcpus'])")" 64
 is "64 VMs: lost" "$(json "d['lost']")" 0
-is "64 VMs: times that aren't all of the time" \
-	"$(json "[v['vm'] for v in d['vcpus'] if abs(sum(v[t + '_ns'] for t in $times) - d['ns']) > 10]")" "[]"
+whole "64 VMs"
 within "64 VMs: thousandths of a CPU in guest mode" \
 	"$(json "int(sum(v['guest_ns'] for v in d['vcpus']) * 1000 / d['ns'])")" 1000 2000
 stop
@@ -160,18 +161,8 @@ is "SIGKILL: the report says so" "$(grep -c 'was killed' report.txt)" 1
 
 # ---- a stock guest
 
-share=$dir/share
-mkdir -p "$share/test"
-cp "$PROGRAMS/profile" "$BUILD/guest-map/vpmu-guest-map" "$here/../guest/profiled.sh" "$share/test/"
-cat >"$share/config" <<-EOF
-	NAME=guest
-	setup() { :; }
-	command() {
-		exec /run/vpmu/test/profiled.sh
-	}
-EOF
-# shellcheck source=/dev/null disable=SC2153 # from there
-cmdline=$(. /run/vpmu/config && echo "$CMDLINE")
+share_with_guest 'exec /run/vpmu/test/profiled.sh' "$PROGRAMS/profile" "$BUILD/guest-map/vpmu-guest-map" \
+	"$here/../guest/profiled.sh"
 start_guest web -name web
 if ! wait_for "$taps/web.tap" '^#'; then
 	not_ok "the guest boots"

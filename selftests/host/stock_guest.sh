@@ -1,30 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 #
-# For tests that move a stock guest from one QEMU to the next while it counts and samples: source it after
-# qemu.sh. Needs BUILD and PROGRAMS.
+# For tests with a stock guest, most of which move it from one QEMU to the next while it counts and samples: source
+# it after qemu.sh. Needs BUILD and PROGRAMS.
 
-# The guest runs selftests/guest/migrating.sh and says what that says to NAME.tap, in the folder that
+# The guest says what its command says, selftests/guest/migrating.sh for those, to NAME.tap in the folder that
 # this is set to.
 # shellcheck disable=SC2154 # from qemu.sh
 taps=$dir
 
-# prepare_guest RUNS: of perf stat and perf record, each. The guest reads what it needs from a shared folder,
-# and lets go of that: with it, it couldn't move.
-prepare_guest() {
+# share_with_guest COMMAND FILE...: what the guest is to run, and what that needs, in /run/vpmu/test there
+share_with_guest() {
+	local command=$1
+	shift
 	share=$dir/share
 	mkdir -p "$share/test"
-	cp "$PROGRAMS/exact" "$PROGRAMS/profile" "$(dirname "$0")/../guest/migrating.sh" \
-		"$(dirname "$0")/../tap.sh" "$share/test/"
+	cp "$@" "$share/test/"
 	cat >"$share/config" <<-EOF
 		NAME=guest
 		setup() { :; }
 		command() {
-			cp -r /run/vpmu/test /tmp/ && cd /tmp/test && umount /run/vpmu && exec ./migrating.sh $1
+			$command
 		}
 	EOF
 	# shellcheck source=/dev/null disable=SC2153 # from there
 	cmdline=$(. /run/vpmu/config && echo "$CMDLINE")
+}
+
+# prepare_guest RUNS: of perf stat and perf record, each. The guest reads what it needs from the shared folder,
+# and lets go of that: with it, it couldn't move.
+prepare_guest() {
+	share_with_guest "cp -r /run/vpmu/test /tmp/ && cd /tmp/test && umount /run/vpmu && exec ./migrating.sh $1" \
+		"$PROGRAMS/exact" "$PROGRAMS/profile" "$(dirname "$0")/../guest/migrating.sh" "$(dirname "$0")/../tap.sh"
 }
 
 # start_guest NAME [ARGUMENT...]

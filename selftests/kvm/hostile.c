@@ -21,7 +21,7 @@
  */
 #define _GNU_SOURCE
 #include <argp.h>
-#include <linux/kvm_vpmu_profile.h>
+#include <linux/kvm_vpmu.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,6 +33,7 @@
 
 #include "tap.h"
 #include "guests.h"
+#include "profiles.h"
 
 /* ---- the guest, in 32-bit protected mode without paging */
 
@@ -1225,7 +1226,7 @@ static int open_profile(struct random *r, int device, uint64_t vm)
 /* The ring's head, as anybody could write it; records are overwritten only when read. */
 static void use_profile(struct random *r, int profile)
 {
-	size_t size = getpagesize() + KVM_VPMU_PROFILE_MIN_RECORDS * sizeof(struct kvm_vpmu_record);
+	size_t size = profile_size(KVM_VPMU_PROFILE_MIN_RECORDS);
 	struct kvm_vpmu_ring *ring;
 
 	ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, profile, 0);

@@ -19,6 +19,7 @@
 #include "files.h"
 #include "guests.h"
 #include "pin.h"
+#include "profiles.h"
 #include "registers.h"
 #include "stats.h"
 #include "waits.h"
@@ -29,40 +30,7 @@
 #define RUNS	1200
 #define PULSES	30
 
-/* ESI times 40,000 instructions, and another OUT */
-extern const char spin_start[], spin_end[];
-asm(".code16\n"
-    "spin_start:\n"
-    "1:	mov $20000, %cx\n"
-    "2:	dec %cx\n"
-    "	jnz 2b\n"
-    "	dec %esi\n"
-    "	jnz 1b\n"
-    "	out %al, $0x10\n"
-    "spin_end:\n"
-    ".code64\n");
-#define SPIN_INSTRUCTIONS(n)	((n) * 40003ull)
-
 static int device;
-
-/* From the first instruction on: ESI is 0 behind the last. */
-static void spin(struct vm *vm, uint64_t n)
-{
-	IOCTL(vm->vcpu, KVM_SET_REGS, (&(struct kvm_regs){ .rip = CODE, .rsi = n, .rflags = 2 }));
-	run_until(vm, KVM_EXIT_IO);
-}
-
-static void load_spin(struct vm *vm)
-{
-	load_code(vm, spin_start, spin_end, (struct kvm_regs){ 0 });
-}
-
-struct profile {
-	int fd;
-	struct kvm_vpmu_ring *ring;
-	const struct kvm_vpmu_record *record;
-	uint32_t nr;
-};
 
 static struct kvm_vpmu_profile instructions(void)
 {
@@ -78,40 +46,6 @@ static struct kvm_vpmu_profile switches(void)
 		.flags = KVM_VPMU_PROFILE_SWITCHES | KVM_VPMU_PROFILE_KVM_TIME,
 		.records = RECORDS, .fd = -1,
 	};
-}
-
-static size_t size_of(uint32_t records)
-{
-	return getpagesize() + records * sizeof(struct kvm_vpmu_record);
-}
-
-static struct profile open_profile(struct kvm_vpmu_profile what)
-{
-	struct profile p = { .nr = what.records };
-
-	p.fd = IOCTL(device, KVM_VPMU_PROFILE, &what);
-	p.ring = mmap(NULL, size_of(p.nr), PROT_READ | PROT_WRITE, MAP_SHARED, p.fd, 0);
-	if (p.ring == MAP_FAILED)
-		err(1, "mmap of a profile");
-	p.record = (const void *)((const char *)p.ring + getpagesize());
-	return p;
-}
-
-static void close_profile(struct profile *p)
-{
-	munmap(p->ring, size_of(p->nr));
-	close(p->fd);
-}
-
-/* The next record, or NULL */
-static const struct kvm_vpmu_record *next(struct profile *p)
-{
-	uint64_t tail = p->ring->tail;
-
-	if (tail == __atomic_load_n(&p->ring->head, __ATOMIC_ACQUIRE))
-		return NULL;
-	__atomic_store_n(&p->ring->tail, tail + 1, __ATOMIC_RELEASE);
-	return &p->record[tail & (p->nr - 1)];
 }
 
 static struct kvm_vpmu_profile_count count_of(const struct profile *p)
@@ -176,11 +110,11 @@ static void check_arguments(void)
 
 	what = instructions();
 	fd = IOCTL(device, KVM_VPMU_PROFILE, &what);
-	check(mmap(NULL, size_of(RECORDS) / 2, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED,
+	check(mmap(NULL, profile_size(RECORDS) / 2, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED,
 	      "refused: half the ring");
-	check(mmap(NULL, size_of(RECORDS), PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED,
+	check(mmap(NULL, profile_size(RECORDS), PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED,
 	      "refused: a private mapping");
-	check(mmap(NULL, size_of(RECORDS), PROT_READ, MAP_SHARED, fd, getpagesize()) == MAP_FAILED,
+	check(mmap(NULL, profile_size(RECORDS), PROT_READ, MAP_SHARED, fd, getpagesize()) == MAP_FAILED,
 	      "refused: not from the beginning");
 	check(read(fd, page, sizeof(page)) < 0 && errno == EINVAL, "refused: a short read()");
 	check(read(fd, &c, sizeof(c)) == sizeof(c) && c.running_ns == c.enabled_ns,
@@ -222,16 +156,16 @@ static void check_samples(const char *what, struct kvm_vpmu_profile profile)
 	IOCTL(vm.vcpu, KVM_SET_SREGS, &sregs);
 
 	/* KVM's structures are known once a vCPU has run while somebody looks. */
-	p = open_profile(switches());
+	p = profile_open(device, switches());
 	spin(&vm, 1);
-	close_profile(&p);
+	profile_close(&p);
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | USR | EN, 0);
 
-	p = open_profile(profile);
+	p = profile_open(device, profile);
 	spin(&vm, 1000);
 	c = count_of(&p);
 	now = __rdtsc();
-	while ((r = next(&p))) {
+	while ((r = profile_next(&p))) {
 		/* Reading is sampled, too. */
 		if (r->tsc < now)
 			values += r->value;
@@ -267,7 +201,7 @@ static void check_samples(const char *what, struct kvm_vpmu_profile profile)
 	      SPIN_INSTRUCTIONS(1000));
 	/* The OUT isn't completed yet. */
 	is(counter(&vm, pmu, 0), SPIN_INSTRUCTIONS(1000), "%s: the guest's own count", what);
-	close_profile(&p);
+	profile_close(&p);
 	free_vm(&vm);
 }
 
@@ -283,12 +217,12 @@ static void check_filter(void)
 	what.flags |= KVM_VPMU_PROFILE_SWITCHES;
 	load_spin(&a);
 	load_spin(&b);
-	p = open_profile(what);
+	p = profile_open(device, what);
 	spin(&b, 100);
-	check(!next(&p), "one VM: nothing of another");
+	check(!profile_next(&p), "one VM: nothing of another");
 	spin(&a, 100);
 	spin(&b, 100);
-	while ((r = next(&p)))
+	while ((r = profile_next(&p)))
 		*(r->vm == what.vm ? &own : &others) += 1;
 	check(own >= SPIN_INSTRUCTIONS(100) / PERIOD - 2, "one VM: %u records", own);
 	is(others, 0, "one VM: of others");
@@ -297,11 +231,11 @@ static void check_filter(void)
 	spin(&b, 100);
 	a = make_vm(true);
 	load_spin(&a);
-	while ((r = next(&p)))
+	while ((r = profile_next(&p)))
 		;
 	spin(&a, 100);
-	check(!next(&p), "a VM that has ended: nothing of the next");
-	close_profile(&p);
+	check(!profile_next(&p), "a VM that has ended: nothing of the next");
+	profile_close(&p);
 	free_vm(&a);
 	free_vm(&b);
 }
@@ -337,10 +271,10 @@ static void check_owner(void)
 	refused(EPERM, "everything, to a VM's owner", all);
 	all.vm = id;
 	refused(EPERM, "a VM by its number, to its owner", all);
-	p = open_profile(what);
+	p = profile_open(device, what);
 	refused(EBUSY, "another profile of the VM", what);
 	spin(&vm, 1000);
-	while ((r = next(&p))) {
+	while ((r = profile_next(&p))) {
 		if (r->type == KVM_VPMU_RECORD_SAMPLE && is_guests(r, id))
 			guests += r->value;
 		else
@@ -352,9 +286,9 @@ static void check_owner(void)
 	check(llabs((long long)(guests - SPIN_INSTRUCTIONS(1000))) <= 20 * PERIOD,
 	      "a VM's owner: the guest's samples (%llu, wanted %llu)", (unsigned long long)guests,
 	      SPIN_INSTRUCTIONS(1000));
-	close_profile(&p);
-	p = open_profile(what);
-	close_profile(&p);
+	profile_close(&p);
+	p = profile_open(device, what);
+	profile_close(&p);
 	set_capabilities(true);
 	free_vm(&vm);
 }
@@ -369,14 +303,14 @@ static void check_full(void)
 
 	what.records = 64;
 	load_code(&vm, outs_start, outs_end, (struct kvm_regs){ 0 });
-	p = open_profile(what);
+	p = profile_open(device, what);
 	for (unsigned int i = 0; i < 50; i++)
 		run_until(&vm, KVM_EXIT_IO);
 	is(p.ring->head, 64, "a full ring: records");
 	/* There may be preemptions, too. */
 	check(p.ring->lost >= 2 * 50 - 64, "a full ring: %llu lost",
 	      (unsigned long long)p.ring->lost);
-	for (records = 0; next(&p); records++)
+	for (records = 0; profile_next(&p); records++)
 		;
 	is(records, 64, "a full ring: read");
 	run_until(&vm, KVM_EXIT_IO);
@@ -393,7 +327,7 @@ static void check_full(void)
 	run_until(&vm, KVM_EXIT_IO);
 	check(p.ring->head >= had + 2, "the right one again (%llu)",
 	      (unsigned long long)p.ring->head);
-	close_profile(&p);
+	profile_close(&p);
 	free_vm(&vm);
 }
 
@@ -412,7 +346,7 @@ static struct times add_up(struct profile *p, uint64_t id)
 	unsigned int why = KVM_VPMU_PUT_USER;
 	bool loaded = false;
 
-	while ((r = next(p))) {
+	while ((r = profile_next(p))) {
 		if (r->type == KVM_VPMU_RECORD_SAMPLE)
 			continue;
 		t.strange += r->vm != id || loaded == (r->type == KVM_VPMU_RECORD_LOAD) ||
@@ -454,7 +388,7 @@ static void check_switches(void)
 	if (!rival)
 		for (;;)
 			;
-	p = open_profile(switches());
+	p = profile_open(device, switches());
 	observe(device, &vm);
 	run_until(&vm, KVM_EXIT_IO);
 	/* Other ioctls are no switches. */
@@ -494,7 +428,7 @@ static void check_switches(void)
 	      "switches: runnable while preempted");
 	is(t.in_kvm, after.count[KVM_VPMU_EVENT_TICKS_KVM] - before.count[KVM_VPMU_EVENT_TICKS_KVM],
 	   "switches: ticks in KVM");
-	close_profile(&p);
+	profile_close(&p);
 
 	/* The VM isn't observed any more, but by this test's file. */
 	free_vm(&vm);
@@ -523,11 +457,11 @@ static void check_read(void)
 	if (pthread_create(&thread, NULL, spin_long, &vm))
 		errx(1, "no thread");
 	usleep(200000);
-	p = open_profile(what);
+	p = profile_open(device, what);
 	before = __rdtsc();
 	count_of(&p);
 	/* There may be a switch in between. */
-	while ((r = next(&p)) && (r->type == KVM_VPMU_RECORD_LOAD || r->tsc < before))
+	while ((r = profile_next(&p)) && (r->type == KVM_VPMU_RECORD_LOAD || r->tsc < before))
 		;
 	check(r && r->mode == KVM_VPMU_PUT_READ && r->tsc <= __rdtsc(),
 	      "read(): a vCPU loaded before");
@@ -546,7 +480,7 @@ static void check_read(void)
 	      (unsigned long long)t.loaded);
 	is(t.loaded + t.waits[1] + t.waits[2] + t.waits[3], t.last - t.first,
 	   "read(): the times' sum");
-	close_profile(&p);
+	profile_close(&p);
 	free_vm(&vm);
 }
 
@@ -562,7 +496,7 @@ static void check_halts(void)
 	load_code(&vm, pulses_start, pulses_end, (struct kvm_regs){ .rsi = PULSES });
 	IOCTL(vm.fd, KVM_ENABLE_CAP, &cap);
 	prepare_pulses(&vm);
-	p = open_profile(switches());
+	p = profile_open(device, switches());
 	before = kvm_stat(&vm, "halt_wait_ns");
 	run_until(&vm, KVM_EXIT_IO);
 	after = kvm_stat(&vm, "halt_wait_ns");
@@ -578,7 +512,7 @@ static void check_halts(void)
 	check(t.waits[KVM_VPMU_PUT_HALTED] <= ticks(&vm, after - before) &&
 	      t.waits[KVM_VPMU_PUT_HALTED] >= ticks(&vm, (after - before) / 100 * 95),
 	      "halts: as long as KVM's statistics say");
-	close_profile(&p);
+	profile_close(&p);
 	free_vm(&vm);
 }
 

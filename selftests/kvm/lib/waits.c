@@ -1,9 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Guests that exit and wait, and times. */
+/* Guests that compute, exit and wait, and times. */
 #include "vm.h"
 #include "guests.h"
 #include "registers.h"
 #include "waits.h"
+
+asm(".code16\n"
+    ".globl spin_start, spin_end\n"
+    "spin_start:\n"
+    "1:	mov $20000, %cx\n"
+    "2:	dec %cx\n"
+    "	jnz 2b\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "spin_end:\n"
+    ".code64\n");
+
+void load_spin(struct vm *vm)
+{
+	load_code(vm, spin_start, spin_end, (struct kvm_regs){ 0 });
+}
+
+void spin(struct vm *vm, uint64_t n)
+{
+	IOCTL(vm->vcpu, KVM_SET_REGS, (&(struct kvm_regs){ .rip = CODE, .rsi = n, .rflags = 2 }));
+	run_until(vm, KVM_EXIT_IO);
+}
 
 asm(".code16\n"
     ".globl outs_start, outs_end, pulses_start, pulses_end\n"

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Guests that exit and wait, and times.  Include vm.h first. */
+/* Guests that compute, exit and wait, and times.  Include vm.h first. */
 #ifndef SELFTESTS_WAITS_H
 #define SELFTESTS_WAITS_H
 
 #include "vm.h"
+
+/* ESI times 40,003 instructions, and another OUT */
+extern const char spin_start[], spin_end[];
+#define SPIN_INSTRUCTIONS(n)	((n) * 40003ull)
+
+/* Load that guest; run it with ESI = @n, up to the OUT. */
+void load_spin(struct vm *vm);
+void spin(struct vm *vm, uint64_t n);
 
 /* OUTs */
 extern const char outs_start[], outs_end[];

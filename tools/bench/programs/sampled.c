@@ -10,67 +10,44 @@
  */
 #define _GNU_SOURCE
 #include <argp.h>
-#include <linux/kvm_vpmu_profile.h>
 #include <linux/perf_event.h>
 
 #include "vm.h"
 #include "pin.h"
+#include "profiles.h"
+#include "waits.h"
 #include "oracle.h"
 #include "cost.h"
 
-#define RECORDS	65536
 #define RUNS	5
 /* Of the guest's: some 300 ms at 3 GHz and one instruction per cycle */
-#define ROUNDS	2500
-#define ROUND	(4 * 100000 + 3ull)
-
-extern const char spin_start[], spin_end[];
-asm(".code16\n"
-    "spin_start:\n"
-    "1:	mov $200000, %ecx\n"
-    "2:	dec %ecx\n"
-    "	jnz 2b\n"
-    "	dec %esi\n"
-    "	jnz 1b\n"
-    "	out %al, $0x10\n"
-    "spin_end:\n"
-    ".code64\n");
+#define ROUNDS	25000
 
 static struct kvm_vpmu_profile what = {
 	.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS, .period = 3000000,
-	.flags = KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES, .records = RECORDS, .fd = -1,
+	.flags = KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES, .records = KVM_VPMU_PROFILE_MAX_RECORDS, .fd = -1,
 };
 
 /* What the guest's run costs: with a profile, whose samples go to *@samples, or without (NULL) */
 static struct cost run_once(int msr, int device, struct vm *vm, uint64_t *samples)
 {
-	struct kvm_vpmu_ring *ring = NULL;
 	struct cost before, after;
-	int fd = -1;
+	struct profile p;
 
-	if (samples) {
-		fd = IOCTL(device, KVM_VPMU_PROFILE, &what);
-		ring = mmap(NULL, getpagesize() + RECORDS * sizeof(struct kvm_vpmu_record),
-			    PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (ring == MAP_FAILED)
-			err(1, "mmap of a profile");
-	}
-	IOCTL(vm->vcpu, KVM_SET_REGS,
-	      (&(struct kvm_regs){ .rip = CODE, .rsi = ROUNDS, .rflags = 2 }));
+	if (samples)
+		p = profile_open(device, what);
 	read_cost(msr, &before);
-	run_until(vm, KVM_EXIT_IO);
+	spin(vm, ROUNDS);
 	read_cost(msr, &after);
 	if (samples) {
-		const struct kvm_vpmu_record *r = (const void *)((const char *)ring + getpagesize());
-
 		*samples = 0;
-		for (uint64_t i = 0; i < ring->head; i++)
-			*samples += r[i].type == KVM_VPMU_RECORD_SAMPLE;
-		if (ring->lost || ring->throttled)
+		for (const struct kvm_vpmu_record *r; (r = profile_next(&p));)
+			*samples += r->type == KVM_VPMU_RECORD_SAMPLE;
+		if (p.ring->lost || p.ring->throttled)
 			errx(1, "%llu records lost, throttled %llu times",
-			     (unsigned long long)ring->lost, (unsigned long long)ring->throttled);
-		munmap(ring, getpagesize() + RECORDS * sizeof(struct kvm_vpmu_record));
-		close(fd);
+			     (unsigned long long)p.ring->lost,
+			     (unsigned long long)p.ring->throttled);
+		profile_close(&p);
 	}
 	subtract_cost(&after, &before);
 	return after;
@@ -126,13 +103,13 @@ int main(int argc, char **argv)
 	pin(0, 0);
 	msr = open_oracle(0);
 	vm = make_vm(true);
-	load_code(&vm, spin_start, spin_end, (struct kvm_regs){ 0 });
+	load_spin(&vm);
 	run_once(msr, device, &vm, &samples);
 	alone = best(msr, device, &vm, NULL);
 	profiled = best(msr, device, &vm, &samples);
 	subtract_cost(&profiled, &alone);
 	printf("samples %llu\ninstructions %llu\n", (unsigned long long)samples,
-	       (unsigned long long)ROUNDS * ROUND);
+	       SPIN_INSTRUCTIONS(ROUNDS));
 	print_cost(&profiled, samples, NULL);
 	free_vm(&vm);
 	return 0;

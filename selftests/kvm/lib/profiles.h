@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Profiles of a CPU by the module: linux/kvm_vpmu_profile.h. */
+#ifndef SELFTESTS_PROFILES_H
+#define SELFTESTS_PROFILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <linux/kvm_vpmu_profile.h>
+
+struct profile {
+	int fd;
+	struct kvm_vpmu_ring *ring;
+	const struct kvm_vpmu_record *record;
+	uint32_t nr;
+};
+
+/* Bytes to map, for a ring of that many */
+size_t profile_size(uint32_t records);
+
+struct profile profile_open(int device, struct kvm_vpmu_profile what);
+void profile_close(struct profile *p);
+
+/* The next record, or NULL */
+const struct kvm_vpmu_record *profile_next(struct profile *p);
+
+#endif
