@@ -28,6 +28,7 @@
 #include "profile.h"
 #include "report.h"
 #include "sched.h"
+#include "stack.h"
 #include "vcpu.h"
 
 /**
@@ -117,8 +118,10 @@ static void put_for(struct profile *p, struct kvm_vpmu_record *r)
 {
 	if (p->vm && p->vm != r->vm)
 		return;
-	r->pid = p->privileged ? current->tgid : 0;
-	r->tid = p->privileged ? current->pid : 0;
+	if (r->type != KVM_VPMU_RECORD_STACK) {
+		r->pid = p->privileged ? current->tgid : 0;
+		r->tid = p->privileged ? current->pid : 0;
+	}
 	put_record(p, r);
 }
 
@@ -138,12 +141,27 @@ static void describe_guest(struct kvm_vcpu *vcpu, struct kvm_vpmu_record *r)
 		r->cpl = vpmu_compat_get_cpl(vcpu);
 }
 
+/*
+ * In an NMI: have the stack of sample @r recorded.  Without another stay in guest mode, a sample
+ * before this one has the same.
+ */
+static void want_stack(struct vpmu_vcpu *vv, struct kvm_vpmu_record *r)
+{
+	if (vv->profiled.sampled) {
+		r->tsc = vv->profiled.sampled;
+		return;
+	}
+	vpmu_stack_note(&vv->profiled.stack, vv->hot.vcpu);
+	WRITE_ONCE(vv->profiled.sampled, r->tsc);
+	kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);
+}
+
 /* In an NMI: @event has overflowed. */
 static void sample(struct perf_event *event, struct perf_sample_data *data, struct pt_regs *regs)
 {
 	struct profile *p = event->overflow_handler_context;
 	struct kvm_vcpu *vcpu = vpmu_compat_running_vcpu();
-	const struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
+	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 	struct kvm_vpmu_record r = {
 		.tsc = rdtsc(),
 		.value = event->hw.last_period,
@@ -157,6 +175,9 @@ static void sample(struct perf_event *event, struct perf_sample_data *data, stru
 	p->throttled += vpmu_compat_host_throttled(event);
 	if (in_guest(vcpu)) {
 		describe_guest(vcpu, &r);
+		if (vv && p->flags & KVM_VPMU_PROFILE_STACKS && r.mode == KVM_VPMU_MODE_GUEST &&
+		    r.cpl != KVM_VPMU_CPL_NONE && (!p->vm || p->vm == r.vm))
+			want_stack(vv, &r);
 	} else {
 		/* Not for a VM's owner: the interrupt of an overflow in guest mode came late. */
 		if (!p->privileged)
@@ -169,16 +190,58 @@ static void sample(struct perf_event *event, struct perf_sample_data *data, stru
 	put_for(p, &r);
 }
 
-/* For those profiles of this CPU that want switches; preemption is off. */
-static void put_switch(struct kvm_vpmu_record *r)
+/* For those profiles of this CPU that have @flag; preemption is off. */
+static void put_for_all(u32 flag, struct kvm_vpmu_record *r)
 {
 	struct profile *p;
 
 	rcu_read_lock();
 	hlist_for_each_entry_rcu(p, this_cpu_ptr(&profiles), node)
-		if (p->flags & KVM_VPMU_PROFILE_SWITCHES)
+		if (p->flags & flag)
 			put_for(p, r);
 	rcu_read_unlock();
+}
+
+static void put_switch(struct kvm_vpmu_record *r)
+{
+	put_for_all(KVM_VPMU_PROFILE_SWITCHES, r);
+}
+
+static void put_stack(const struct vpmu_vcpu *vv, const u64 *address, unsigned int nr, u8 why)
+{
+	struct kvm_vpmu_record r = {
+		.tsc = vv->profiled.sampled,
+		.vm = vv->vm->id,
+		.vcpu = vv->hot.vcpu->vcpu_id,
+		.type = KVM_VPMU_RECORD_STACK,
+		.cpl = KVM_VPMU_CPL_NONE,
+	};
+	unsigned int i = 0;
+
+	/* In one CPU's ring */
+	preempt_disable();
+	do {
+		r.nr = min(nr - i, KVM_VPMU_STACK_RECORD);
+		memset(r.address, 0, sizeof(r.address));
+		memcpy(r.address, address + i, r.nr * sizeof(*address));
+		i += r.nr;
+		r.mode = i < nr ? KVM_VPMU_STACK_MORE : why;
+		put_for_all(KVM_VPMU_PROFILE_STACKS, &r);
+	} while (i < nr);
+	preempt_enable();
+}
+
+void vpmu_profile_stack(struct vpmu_vcpu *vv)
+{
+	u64 address[KVM_VPMU_STACK_MAX];
+	unsigned int nr;
+	u8 why;
+
+	if (!vv->profiled.sampled)
+		return;
+	nr = vpmu_stack_walk(&vv->profiled.stack, vv->hot.vcpu, address, &why);
+	put_stack(vv, address, nr, why);
+	WRITE_ONCE(vv->profiled.sampled, 0);
 }
 
 static struct kvm_vpmu_record switch_record(const struct vpmu_vcpu *vv, u8 type)
@@ -467,13 +530,14 @@ static const struct file_operations profile_fops = {
 };
 
 #define ALL_FLAGS	(KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES |	\
-			 KVM_VPMU_PROFILE_FREQUENCY | KVM_VPMU_PROFILE_KVM_TIME)
+			 KVM_VPMU_PROFILE_FREQUENCY | KVM_VPMU_PROFILE_KVM_TIME |	\
+			 KVM_VPMU_PROFILE_STACKS)
 
 static bool event_is_valid(const struct kvm_vpmu_profile *in)
 {
 	if (!(in->flags & KVM_VPMU_PROFILE_SAMPLES))
 		return !in->type && !in->config && !in->period &&
-		       !(in->flags & KVM_VPMU_PROFILE_FREQUENCY);
+		       !(in->flags & (KVM_VPMU_PROFILE_FREQUENCY | KVM_VPMU_PROFILE_STACKS));
 	/* A period is a signed number there (perf_event_open()). */
 	return (in->type == PERF_TYPE_HARDWARE || in->type == PERF_TYPE_RAW) &&
 	       in->period && in->period <= S64_MAX;

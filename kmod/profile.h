@@ -14,6 +14,9 @@ DECLARE_STATIC_KEY_FALSE(vpmu_profiling);
 void vpmu_profile_load(struct vpmu_vcpu *vv);
 void vpmu_profile_put(struct vpmu_vcpu *vv);
 
+/* Before a VM entry, if KVM_REQ_PMU was made: record the stack of a sample that wants it. */
+void vpmu_profile_stack(struct vpmu_vcpu *vv);
+
 /* KVM_VPMU_PROFILE.  Return: a file descriptor or an error. */
 long vpmu_profile_open(const void __user *arg);
 

@@ -6,6 +6,7 @@
  *	hook/table.c	KVM's and perf's functions that are hooked, and their handlers
  *	chardev.c	the device: ioctls that change something
  *	profile.c	the device: profiles of the host and of all guests
+ *	stack.c		a guest's call graph
  *	report.c	the device: ioctls that report
  *	observe.c	the device: who observes VMs' events
  *	attach.c	the VMs whose PMU is emulated by this module
@@ -230,15 +231,37 @@ struct vpmu_events {
 };
 
 /**
- * struct vpmu_profiled - a vCPU's last switch that was recorded
+ * struct vpmu_stack - what a guest's stack is found by
+ * @rip: the guest's registers
+ * @rsp: see there
+ * @rbp: see there
+ * @cr3: see there
+ * @user: the guest was at privilege level 3
+ * @long_mode: it was in 64-bit mode
+ */
+struct vpmu_stack {
+	u64 rip;
+	u64 rsp;
+	u64 rbp;
+	u64 cr3;
+	bool user;
+	bool long_mode;
+};
+
+/**
+ * struct vpmu_profiled - a vCPU's last switch that was recorded, and a sample
  * @thread: start_time of the thread that put the vCPU
  * @delay: that thread's run delay (ns) then
  * @kvm_ticks: vpmu_events.kvm_ticks when the vCPU was loaded
+ * @sampled: TSC of a sample whose stack is to be recorded before the guest runs again; 0: none
+ * @stack: where that is
  */
 struct vpmu_profiled {
 	u64 thread;
 	u64 delay;
 	u64 kvm_ticks;
+	u64 sampled;
+	struct vpmu_stack stack;
 };
 
 /**

@@ -317,21 +317,31 @@ void vpmu_compat_find_state(struct kvm_vcpu *vcpu)
 
 DEFINE_STATIC_CALL_NULL(vpmu_running_vcpu, vpmu_compat_proto_running_vcpu);
 DEFINE_STATIC_CALL_NULL(vpmu_cache_reg, vpmu_compat_proto_cache_reg);
+DEFINE_STATIC_CALL_NULL(vpmu_code_size, vpmu_compat_proto_code_size);
+DEFINE_STATIC_CALL_NULL(vpmu_read_guest, kvm_vcpu_read_guest_atomic);
+
+static int find_intel_registers(void)
+{
+	unsigned long cache = vpmu_compat_require("vmx_cache_reg");
+	unsigned long code_size = vpmu_compat_require("vmx_get_cs_db_l_bits");
+
+	if (!cache || !code_size)
+		return -ENOENT;
+	static_call_update(vpmu_cache_reg, (void *)cache);
+	static_call_update(vpmu_code_size, (void *)code_size);
+	return 0;
+}
 
 static int find_registers(void)
 {
-	unsigned long address = vpmu_compat_require("kvm_get_running_vcpu");
+	unsigned long running = vpmu_compat_require("kvm_get_running_vcpu");
+	unsigned long read = vpmu_compat_require("kvm_vcpu_read_guest_atomic");
 
-	if (!address)
+	if (!running || !read)
 		return -ENOENT;
-	static_call_update(vpmu_running_vcpu, (void *)address);
-	if (!vpmu_compat_on_intel())
-		return 0;
-	address = vpmu_compat_require("vmx_cache_reg");
-	if (!address)
-		return -ENOENT;
-	static_call_update(vpmu_cache_reg, (void *)address);
-	return 0;
+	static_call_update(vpmu_running_vcpu, (void *)running);
+	static_call_update(vpmu_read_guest, (void *)read);
+	return vpmu_compat_on_intel() ? find_intel_registers() : 0;
 }
 
 struct kvm_vcpu *vpmu_compat_running_vcpu(void)
@@ -366,15 +376,53 @@ unsigned long vpmu_compat_guest_rip(struct kvm_vcpu *vcpu)
 	return vpmu_compat_rip(vcpu);
 }
 
-/* AMD: KVM copies CR3 from the VMCB later (svm_handle_exit()). */
+/*
+ * AMD: KVM copies CR3 from the VMCB later (svm_handle_exit()).  Without nested paging, the VMCB's
+ * is KVM's own.
+ */
+static unsigned long amd_cr3(const struct kvm_vcpu *vcpu)
+{
+	const struct vmcb *vmcb;
+
+	if (READ_ONCE(vmcb_state) != VMCB_FOUND)
+		return 0;
+	vmcb = vmcb_of(vcpu);
+	return vmcb->control.nested_cr3 ? vmcb->save.cr3 : vcpu->arch.cr3;
+}
+
 unsigned long vpmu_compat_guest_cr3(struct kvm_vcpu *vcpu)
 {
 	if (vpmu_compat_state_encrypted(vcpu))
 		return 0;
 	if (!vpmu_compat_on_intel())
-		return READ_ONCE(vmcb_state) == VMCB_FOUND ? vmcb_of(vcpu)->save.cr3 : 0;
+		return amd_cr3(vcpu);
 	read_register(vcpu, REG_CR3);
 	return vcpu->arch.cr3;
+}
+
+unsigned long vpmu_compat_guest_rsp(struct kvm_vcpu *vcpu)
+{
+	read_register(vcpu, VCPU_REGS_RSP);
+	return vcpu->arch.regs[VCPU_REGS_RSP];
+}
+
+bool vpmu_compat_in_64bit_mode(struct kvm_vcpu *vcpu)
+{
+	int db, l;
+
+	/* The other mode of long mode has the same paging, but not the same frames. */
+	if (!(vcpu->arch.efer & EFER_LMA))
+		return false;
+	if (!vpmu_compat_on_intel())
+		return READ_ONCE(vmcb_state) == VMCB_FOUND &&
+		       vmcb_of(vcpu)->save.cs.attrib & SVM_SELECTOR_L_MASK;
+	static_call(vpmu_code_size)(vcpu, &db, &l);
+	return l;
+}
+
+int vpmu_compat_read_guest(struct kvm_vcpu *vcpu, gpa_t gpa, void *to, unsigned long size)
+{
+	return static_call(vpmu_read_guest)(vcpu, gpa, to, size);
 }
 
 /* Intel: an NMI can't tell whether the vCPU's VMCS is current. */

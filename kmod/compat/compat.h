@@ -131,9 +131,19 @@ struct kvm_vcpu *vpmu_compat_running_vcpu(void);
 unsigned long vpmu_compat_guest_rip(struct kvm_vcpu *vcpu);
 unsigned long vpmu_compat_guest_cr3(struct kvm_vcpu *vcpu);
 
+/* In the same NMI: the stack pointer; is the guest in 64-bit mode?  Its state isn't encrypted. */
+unsigned long vpmu_compat_guest_rsp(struct kvm_vcpu *vcpu);
+bool vpmu_compat_in_64bit_mode(struct kvm_vcpu *vcpu);
+
+/*
+ * Read the guest's memory at physical address @gpa, within a page.  The vCPU is loaded for KVM_RUN.
+ * 0, or an error: there is no memory, or the VMM's page tables don't have the page now.
+ */
+int vpmu_compat_read_guest(struct kvm_vcpu *vcpu, gpa_t gpa, void *to, unsigned long size);
+
 /*
  * The reason of the last VM exit of a vCPU that is loaded on this CPU; U32_MAX: not known, as on
- * Intel's CPUs.  Safe in NMIs.  This and the two above know nothing of AMD's guests before
+ * Intel's CPUs.  Safe in NMIs.  This, CR3 and the mode know nothing of AMD's guests before
  * vpmu_compat_find_state() was called for some vCPU that has run.
  */
 u32 vpmu_compat_exit_reason(const struct kvm_vcpu *vcpu);
@@ -312,6 +322,7 @@ bool vpmu_compat_proto_file_is_kvm(struct file *file);
 struct perf_guest_switch_msr *vpmu_compat_proto_guest_get_msrs(int *nr, void *data);
 void vpmu_compat_proto_lapic_init(void);
 struct kvm_vcpu *vpmu_compat_proto_running_vcpu(void);
+void vpmu_compat_proto_code_size(struct kvm_vcpu *vcpu, int *db, int *l);
 void vpmu_compat_proto_cache_reg(struct kvm_vcpu *vcpu, u32 reg);
 void vpmu_compat_proto_exit_info(struct kvm_vcpu *vcpu, u32 *reason, u64 *info1, u64 *info2,
 				 u32 *intr_info, u32 *error_code);

@@ -80,6 +80,7 @@ void vpmu_retired(struct vpmu_vcpu *vv, u32 pending);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
 void vpmu_vcpu_load(struct vpmu_vcpu *vv, int cpu);
 void vpmu_vcpu_put(struct vpmu_vcpu *vv);
+void vpmu_handle_event(struct vpmu_vcpu *vv);
 struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data);
 
 /* stubs.S: fentry calls them, C never does. */

@@ -245,7 +245,7 @@ STUB_START vpmu_stub_kvm_pmu_handle_event
 	jne	.Lhandled
 	pushq	%rdi
 	movq	%rax, %rdi
-	call	vpmu_pmi_handle
+	call	vpmu_handle_event
 	popq	%rdi
 .Lhandled:
 	RET

@@ -224,6 +224,14 @@ void vpmu_vcpu_put(struct vpmu_vcpu *vv)
 	static_call(original_kvm_arch_vcpu_put)(vv->hot.vcpu);
 }
 
+/* KVM_REQ_PMU, before a VM entry; called by stubs.S */
+void vpmu_handle_event(struct vpmu_vcpu *vv)
+{
+	if (static_branch_unlikely(&vpmu_profiling))
+		vpmu_profile_stack(vv);
+	vpmu_pmi_handle(vv);
+}
+
 ORIGINAL(vcpu_run, vpmu_compat_proto_run);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 {

@@ -155,10 +155,6 @@ static void check_samples(const char *what, struct kvm_vpmu_profile profile)
 	sregs.cr3 = 0x123000;
 	IOCTL(vm.vcpu, KVM_SET_SREGS, &sregs);
 
-	/* KVM's structures are known once a vCPU has run while somebody looks. */
-	p = profile_open(device, switches());
-	spin(&vm, 1);
-	profile_close(&p);
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | USR | EN, 0);
 
 	p = profile_open(device, profile);
@@ -522,10 +518,8 @@ int main(void)
 	if (device < 0)
 		err(1, "/dev/kvm-vpmu");
 	pin(0, 0);
-	/* However busy the emulator's host: no sample is one too many.  (With 0 % it can't be set.) */
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "99");
-	put_string("/proc/sys/kernel/perf_event_max_sample_rate", "1000000");
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+	profile_unthrottle();
+	profile_warm_up(device);
 	check_arguments();
 	check_samples("all of a CPU", instructions());
 	check_filter();

@@ -25,6 +25,11 @@
  * KVM: some 150 instructions for each VM exit.
  */
 #define KVM_VPMU_PROFILE_KVM_TIME	(1u << 3)
+/*
+ * With samples in guest mode: record the guest's call graph (with 11).  The guest's frame pointers
+ * are followed before the guest runs again.  Nested guests and VMs without a number have none.
+ */
+#define KVM_VPMU_PROFILE_STACKS		(1u << 4)
 
 /* The least and the most records of a ring; a power of two */
 #define KVM_VPMU_PROFILE_MIN_RECORDS	64
@@ -63,6 +68,7 @@ struct kvm_vpmu_profile {
 #define KVM_VPMU_RECORD_SAMPLE	0
 #define KVM_VPMU_RECORD_LOAD	1	/* a vCPU is loaded for KVM_RUN */
 #define KVM_VPMU_RECORD_PUT	2	/* put again */
+#define KVM_VPMU_RECORD_STACK	3	/* callers of what was sampled */
 
 /* struct kvm_vpmu_record.mode of a sample */
 #define KVM_VPMU_MODE_HOST_KERNEL	0
@@ -78,6 +84,21 @@ struct kvm_vpmu_profile {
 /* Not put, but read(): LOAD follows with the same TSC */
 #define KVM_VPMU_PUT_READ	4
 
+/*
+ * struct kvm_vpmu_record.mode of KVM_VPMU_RECORD_STACK: why there are no more addresses, or that
+ * the next record has more.
+ */
+#define KVM_VPMU_STACK_MORE	0
+#define KVM_VPMU_STACK_END	1	/* the outermost function */
+#define KVM_VPMU_STACK_INVALID	2	/* what follows is no frame */
+#define KVM_VPMU_STACK_UNMAPPED	3	/* a frame that the guest or the host hasn't mapped */
+#define KVM_VPMU_STACK_LIMIT	4	/* KVM_VPMU_STACK_MAX addresses */
+#define KVM_VPMU_STACK_MODE	5	/* not in 64-bit mode */
+
+/* A record's addresses, and a stack's */
+#define KVM_VPMU_STACK_RECORD	5
+#define KVM_VPMU_STACK_MAX	125
+
 /* struct kvm_vpmu_record.cpl: not known (the guest's state is encrypted), or none */
 #define KVM_VPMU_CPL_NONE	255
 
@@ -85,39 +106,53 @@ struct kvm_vpmu_profile {
 #define KVM_VPMU_EXIT_NONE	0xffffffffu
 
 /**
- * struct kvm_vpmu_record - a sample, or a vCPU's switch
- * @tsc: the host's TSC
+ * struct kvm_vpmu_record - a sample, a vCPU's switch, or callers of what was sampled
+ * @tsc: the host's TSC.  STACK: the sample's
+ * @vm: the VM's number; 0: no VM, or one without a PMU of this module
+ * @vcpu: KVM's identity of the vCPU that is loaded (the APIC's), or -1 for none
+ * @type: KVM_VPMU_RECORD_...
+ * @mode: KVM_VPMU_MODE_..., KVM_VPMU_PUT_... or KVM_VPMU_STACK_...
+ * @cpl: sample in guest mode: the guest's privilege level, or KVM_VPMU_CPL_NONE
+ * @nr: STACK: how many addresses the record has
  * @ip: sample: where; in guest mode the guest's RIP, without CS.base.  0: not known
  * @cr3: sample in guest mode: the guest's CR3.  0: not known
  * @value: sample: how many events this one stands for.  LOAD: for how many ns since the PUT
  *	before the vCPU's thread was runnable, but didn't run.  PUT: TSC ticks in KVM since the
  *	LOAD, as far as the VM's events were observed (KVM_VPMU_PROFILE_KVM_TIME); no meaning if
  *	that LOAD wasn't recorded
- * @vm: the VM's number; 0: no VM, or one without a PMU of this module
  * @pid: the process, as the host's first PID namespace has it; 0: see struct kvm_vpmu_profile
  * @tid: its thread
- * @vcpu: KVM's identity of the vCPU that is loaded (the APIC's), or -1 for none
  * @exit_reason: sample in KVM: the last VM exit's reason, as the CPU's manual has it.
  *	KVM_VPMU_EXIT_NONE in guest mode, without a vCPU, and on Intel's CPUs
- * @type: KVM_VPMU_RECORD_...
- * @mode: KVM_VPMU_MODE_... or KVM_VPMU_PUT_...
- * @cpl: sample in guest mode: the guest's privilege level, or KVM_VPMU_CPL_NONE
  * @reserved: 0
+ * @address: STACK: return addresses, the innermost first; in the next record they go on
+ *
+ * A stack's records are in one ring, in order, without others' of the same @tsc, @vm and @vcpu in
+ * between.  They are behind the sample, and may be in the ring of another CPU, where the vCPU has
+ * moved.  With KVM_VPMU_PROFILE_STACKS, several samples in one stay in guest mode have one TSC and
+ * one stack.  The innermost function's frame may not exist yet, or not any more: its first and last
+ * instructions are known, as compilers write them.
  */
 struct kvm_vpmu_record {
 	__u64 tsc;
-	__u64 ip;
-	__u64 cr3;
-	__u64 value;
 	__u64 vm;
-	__u32 pid;
-	__u32 tid;
 	__s32 vcpu;
-	__u32 exit_reason;
 	__u8 type;
 	__u8 mode;
 	__u8 cpl;
-	__u8 reserved[5];
+	__u8 nr;
+	union {
+		struct {
+			__u64 ip;
+			__u64 cr3;
+			__u64 value;
+			__u32 pid;
+			__u32 tid;
+			__u32 exit_reason;
+			__u32 reserved;
+		};
+		__u64 address[KVM_VPMU_STACK_RECORD];
+	};
 };
 
 /**

@@ -1,6 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "profiles.h"
+#include "files.h"
 #include "vm.h"
+#include "waits.h"
+
+#define PERCENT	"/proc/sys/kernel/perf_cpu_time_max_percent"
+#define RATE	"/proc/sys/kernel/perf_event_max_sample_rate"
+
+static char percent[32], rate[32];
+
+static void get_string(const char *path, char *to, size_t size)
+{
+	FILE *file = fopen(path, "re");
+
+	if (!file || !fgets(to, size, file))
+		err(1, "%s", path);
+	fclose(file);
+}
+
+/* The rate can't be set while the other is 0 or 100. */
+static void throttle_again(void)
+{
+	put_string(PERCENT, "99");
+	put_string(RATE, rate);
+	put_string(PERCENT, percent);
+}
+
+void profile_unthrottle(void)
+{
+	get_string(PERCENT, percent, sizeof(percent));
+	get_string(RATE, rate, sizeof(rate));
+	atexit(throttle_again);
+	put_string(PERCENT, "99");
+	put_string(RATE, "1000000");
+	put_string(PERCENT, "0");
+}
+
+void profile_warm_up(int device)
+{
+	struct kvm_vpmu_profile what = {
+		.flags = KVM_VPMU_PROFILE_SWITCHES, .records = KVM_VPMU_PROFILE_MIN_RECORDS,
+		.fd = -1,
+	};
+	struct vm vm = make_vm(true);
+	struct profile p = profile_open(device, what);
+
+	load_spin(&vm);
+	spin(&vm, 1);
+	spin(&vm, 1);
+	profile_close(&p);
+	free_vm(&vm);
+}
 
 size_t profile_size(uint32_t records)
 {

@@ -18,6 +18,12 @@ struct profile {
 /* Bytes to map, for a ring of that many */
 size_t profile_size(uint32_t records);
 
+/* Host perf pauses no event until the test ends, however busy the emulator's host is. */
+void profile_unthrottle(void);
+
+/* The module knows KVM's structures once a vCPU has run while somebody looks. */
+void profile_warm_up(int device);
+
 struct profile profile_open(int device, struct kvm_vpmu_profile what);
 void profile_close(struct profile *p);
 

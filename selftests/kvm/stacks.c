@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Guests' call graphs, taken on the host (KVM_VPMU_PROFILE_STACKS of linux/kvm_vpmu_profile.h): each
+ * is complete, wherever the guest was; what is no stack ends.  TAP.
+ */
+#define _GNU_SOURCE
+#include <linux/perf_event.h>
+
+#include <linux/kvm_vpmu_profile.h>
+
+#include "tap.h"
+#include "files.h"
+#include "guests.h"
+#include "pin.h"
+#include "profiles.h"
+#include "registers.h"
+
+#define RECORDS	65536
+/* A prime: the guests' loops are met everywhere. */
+#define PERIOD	10007
+#define ROUNDS	2000
+
+/* APM vol. 2, "Long Mode", "Long-Mode Page Translation" */
+#define CR0_PE_PG	0x80000001ull
+#define CR4_PAE		(1u << 5)
+#define CR4_LA57	(1u << 12)
+#define EFER_LME_LMA	0x500u
+#define PRESENT		1ull
+#define WRITABLE	2ull
+#define USER		4ull
+#define ACCESSED	0x20ull
+#define LARGE		0x80ull
+
+/* The guest's page tables, each a page; frames of tests' own; a hole in its memory */
+#define SIZE		0x400000
+#define TABLES		0x100000
+#define FRAMES		0x20000
+#define NO_MEMORY	0x40000000ull
+
+/* A chain of functions, in 32 bytes each: where the guest is says who has called. */
+#define CHAIN		100
+#define CHAIN_STEP	32
+#define CHAIN_RETURN	18
+extern const char chain_start[], chain_first[], chain_behind[], chain_end[];
+asm(".globl chain_start, chain_first, chain_behind, chain_end\n"
+    "chain_start:\n"
+    "1:	call chain_first\n"
+    "chain_behind:\n"
+    "	dec %rsi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "	.balign 32\n"
+    "chain_first:\n"
+    "	.rept 99\n"
+    "	endbr64\n"
+    "	.byte 0x0f, 0x1f, 0x44, 0, 0\n"
+    "	push %rbp\n"
+    "	mov %rsp, %rbp\n"
+    "	call 2f\n"
+    "	pop %rbp\n"
+    "	ret\n"
+    "	.balign 32, 0xcc\n"
+    "2:\n"
+    "	.endr\n"
+    "	push %rbp\n"
+    "	mov %rsp, %rbp\n"
+    "	pop %rbp\n"
+    "	ret\n"
+    "chain_end:\n");
+
+/* RDI frames deep, a loop */
+extern const char deep_start[], deep_behind[], deep_return[], deep_leaf[], deep_end[];
+asm(".globl deep_start, deep_behind, deep_return, deep_leaf, deep_end\n"
+    "deep_start:\n"
+    "	call 1f\n"
+    "deep_behind:\n"
+    "	out %al, $0x10\n"
+    "1:	push %rbp\n"
+    "	mov %rsp, %rbp\n"
+    "	dec %rdi\n"
+    "	jz 2f\n"
+    "	call 1b\n"
+    "deep_return:\n"
+    "	leave\n"
+    "	ret\n"
+    "deep_leaf:\n"
+    "2:	mov $1000, %ecx\n"
+    "3:	dec %ecx\n"
+    "	jnz 3b\n"
+    "	dec %rsi\n"
+    "	jnz 2b\n"
+    "	leave\n"
+    "	ret\n"
+    "deep_end:\n");
+
+/* The same loop without any frame */
+extern const char loop64_start[], loop64_end[];
+asm(".globl loop64_start, loop64_end\n"
+    "loop64_start:\n"
+    "2:	mov $1000, %ecx\n"
+    "3:	dec %ecx\n"
+    "	jnz 3b\n"
+    "	dec %esi\n"
+    "	jnz 2b\n"
+    "	out %al, $0x10\n"
+    "loop64_end:\n");
+#define LOOP_INSTRUCTIONS(n)	((n) * 2003ull)
+
+static int device;
+
+/* What a guest is like */
+struct mode {
+	const char *name;
+	uint64_t base;		/* where its memory is mapped */
+	unsigned int levels;	/* of page tables: 4 or 5 */
+	unsigned int leaf;	/* in which of them: 1 to 3 */
+	bool user;
+};
+
+static const struct mode modes[] = {
+	{ "kernel", 0xffffffff80000000, 4, 1, false },
+	{ "kernel, pages of 2 MiB", 0xffff888000000000, 4, 2, false },
+	{ "process", 0x400000000000, 4, 1, true },
+	{ "process, pages of 1 GiB", 0x7f0000000000, 4, 3, true },
+	{ "5 levels", 0xff11000000000000, 5, 1, false },
+};
+
+static uint64_t *table(const struct vm *vm, unsigned int nth)
+{
+	return (uint64_t *)(vm->memory + TABLES + 4096 * nth);
+}
+
+static unsigned int index_of(uint64_t address, unsigned int level)
+{
+	return address >> (12 + 9 * (level - 1)) & 511;
+}
+
+/* The leaf entries are behind each other from table 1 on, those above in tables 10 and more. */
+static uint64_t *leaf_entry(const struct vm *vm, uint64_t offset)
+{
+	return table(vm, 1) + offset / 4096;
+}
+
+static void make_tables(const struct vm *vm, const struct mode *m)
+{
+	unsigned int level, next = 10;
+	uint64_t *entry, at = TABLES + 10 * 4096;
+
+	for (level = m->levels; level > m->leaf; level--) {
+		bool last = level == m->leaf + 1;
+
+		entry = table(vm, next) + index_of(m->base, level);
+		next++;
+		at = last && m->leaf == 1 ? TABLES + 4096 : TABLES + 4096 * next;
+		*entry = at | PRESENT | WRITABLE | USER;
+		/* The guest's memory is in two tables of 4-KiB pages. */
+		if (last && m->leaf == 1)
+			entry[1] = (at + 4096) | PRESENT | WRITABLE | USER;
+	}
+	if (m->leaf == 1) {
+		for (uint64_t page = 0; page < SIZE; page += 4096)
+			*leaf_entry(vm, page) = page | PRESENT | WRITABLE | USER;
+		return;
+	}
+	entry = table(vm, next) + index_of(m->base, m->leaf);
+	entry[0] = PRESENT | WRITABLE | USER | LARGE;
+	if (m->leaf == 2)
+		entry[1] = 0x200000 | PRESENT | WRITABLE | USER | LARGE;
+}
+
+/* Into 64-bit mode, with code at @start; false: the CPU can't */
+static bool prepare(struct vm *vm, const struct mode *m, const char *start, const char *end,
+		    struct kvm_regs regs)
+{
+	struct kvm_sregs sregs;
+
+	*vm = make_vm_with(0, SIZE);
+	make_tables(vm, m);
+	load_code(vm, start, end, (struct kvm_regs){ });
+	IOCTL(vm->vcpu, KVM_GET_SREGS, &sregs);
+	sregs.cr0 |= CR0_PE_PG;
+	sregs.cr3 = TABLES + 10 * 4096;
+	sregs.cr4 |= CR4_PAE | (m->levels == 5 ? CR4_LA57 : 0);
+	sregs.efer |= EFER_LME_LMA;
+	sregs.cs = (struct kvm_segment){
+		.limit = 0xffffffff, .selector = 8 | (m->user ? 3 : 0), .type = 11, .present = 1,
+		.dpl = m->user ? 3 : 0, .s = 1, .l = 1, .g = 1,
+	};
+	sregs.ss = sregs.cs;
+	sregs.ss.selector += 8;
+	sregs.ss.type = 3;
+	sregs.ss.l = 0;
+	sregs.ss.db = 1;
+	sregs.ds = sregs.es = sregs.ss;
+	if (ioctl(vm->vcpu, KVM_SET_SREGS, &sregs)) {
+		free_vm(vm);
+		return false;
+	}
+	regs.rip = m->base + CODE;
+	regs.rsp = m->base + STACK;
+	/* I/O at level 3, too */
+	regs.rflags = 2 | 3 << 12;
+	IOCTL(vm->vcpu, KVM_SET_REGS, &regs);
+	return true;
+}
+
+static struct kvm_vpmu_profile with_stacks(void)
+{
+	return (struct kvm_vpmu_profile){
+		.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS, .period = PERIOD,
+		.flags = KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_STACKS, .records = RECORDS,
+		.fd = -1,
+	};
+}
+
+/* A sample in guest mode and its stack */
+struct stack {
+	struct kvm_vpmu_record sample;
+	uint64_t address[KVM_VPMU_STACK_MAX];
+	unsigned int nr, why;
+};
+
+/* How many samples had none, or stacks no sample, and what was otherwise strange */
+struct faults {
+	unsigned int without, strange;
+};
+
+static void add_stack(struct stack *s, const struct kvm_vpmu_record *r, struct faults *faults)
+{
+	if (r->tsc != s->sample.tsc || r->vm != s->sample.vm || r->vcpu != s->sample.vcpu ||
+	    s->why != KVM_VPMU_STACK_MORE || r->nr > KVM_VPMU_STACK_RECORD ||
+	    s->nr + r->nr > KVM_VPMU_STACK_MAX || r->mode > KVM_VPMU_STACK_MODE) {
+		faults->strange++;
+		return;
+	}
+	for (unsigned int i = 0; i < KVM_VPMU_STACK_RECORD; i++) {
+		if (i < r->nr)
+			s->address[s->nr++] = r->address[i];
+		else
+			faults->strange += !!r->address[i];
+	}
+	s->why = r->mode;
+}
+
+/* The next sample in guest mode, with its stack */
+static bool next_stack(struct profile *p, struct stack *s, struct faults *faults)
+{
+	const struct kvm_vpmu_record *r;
+	bool sampled = false;
+
+	*s = (struct stack){ };
+	while ((r = profile_next(p))) {
+		if (r->type == KVM_VPMU_RECORD_STACK) {
+			add_stack(s, r, faults);
+			if (s->why != KVM_VPMU_STACK_MORE)
+				return true;
+		} else if (r->mode == KVM_VPMU_MODE_GUEST) {
+			/* Two in one NMI have one stack, and needn't have it here. */
+			faults->without += sampled && r->tsc != s->sample.tsc;
+			sampled = true;
+			s->sample = *r;
+		}
+	}
+	faults->without += sampled;
+	return false;
+}
+
+/* Has it the callers of where the chain was sampled, and only these? */
+static bool is_chain(const struct mode *m, const struct stack *s)
+{
+	uint64_t first = m->base + CODE + (chain_first - chain_start);
+	unsigned int depth = s->sample.ip < first ? 0 : 1 + (s->sample.ip - first) / CHAIN_STEP;
+
+	if (s->why != KVM_VPMU_STACK_END || s->nr != depth)
+		return false;
+	for (unsigned int i = 0; i < depth; i++) {
+		unsigned int caller = depth - 1 - i;
+		uint64_t wanted = caller ? first + (caller - 1) * CHAIN_STEP + CHAIN_RETURN :
+					   m->base + CODE + (chain_behind - chain_start);
+
+		if (s->address[i] != wanted)
+			return false;
+	}
+	return true;
+}
+
+/* Each place of a chain of calls, by the instruction */
+static void check_chain(const struct mode *m)
+{
+	bool met[CHAIN_STEP] = { };
+	unsigned int wrong = 0, right = 0, places = 0;
+	struct faults faults = { };
+	struct kvm_regs regs;
+	struct pmu pmu;
+	struct profile p;
+	struct stack s;
+	struct vm vm;
+
+	if (!prepare(&vm, m, chain_start, chain_end, (struct kvm_regs){ .rsi = ROUNDS })) {
+		skip("this CPU has no such paging", "%s: stacks", m->name);
+		return;
+	}
+	pmu = pmu_of(&vm);
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | USR | EN, 0);
+	p = profile_open(device, with_stacks());
+	run_until(&vm, KVM_EXIT_IO);
+	while (next_stack(&p, &s, &faults)) {
+		if (is_chain(m, &s)) {
+			right++;
+			met[(s.sample.ip - m->base) % CHAIN_STEP] = true;
+			continue;
+		}
+		if (!wrong++)
+			printf("# at %#llx: %u addresses, end %u, first %#llx\n",
+			       (unsigned long long)s.sample.ip, s.nr, s.why,
+			       (unsigned long long)s.address[0]);
+	}
+	for (unsigned int i = 0; i < CHAIN_STEP; i++)
+		places += met[i];
+	IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
+	printf("# %s: %u stacks, at %u instructions\n", m->name, right, places);
+	is(p.ring->lost, 0, "%s: lost", m->name);
+	is(faults.strange, 0, "%s: stacks without a sample, or not as described", m->name);
+	is(faults.without, 0, "%s: samples without a stack", m->name);
+	is(wrong, 0, "%s: stacks that aren't complete", m->name);
+	/* The guest executes 7 each, 3 of a round's and 4 of the last function's. */
+	check(right >= ROUNDS * CHAIN * 7 / PERIOD / 2, "%s: a stack for each sample (%u)", m->name,
+	      right);
+	check(places >= 7, "%s: samples at each instruction of a function (%u)", m->name, places);
+	is(counter(&vm, pmu, 0), ROUNDS * (3 + 99 * 7 + 4), "%s: the guest's own count", m->name);
+	is(regs.rsp, m->base + STACK, "%s: the guest's stack pointer", m->name);
+	profile_close(&p);
+	free_vm(&vm);
+}
+
+/* More than there is room for */
+static void check_deep(unsigned int depth, unsigned int nr, unsigned int why)
+{
+	const struct mode *m = &modes[2];
+	uint64_t code = m->base + CODE, behind = code + (deep_behind - deep_start);
+	unsigned int stacks = 0, wrong = 0;
+	struct faults faults = { };
+	struct profile p;
+	struct stack s;
+	struct vm vm;
+
+	prepare(&vm, m, deep_start, deep_end, (struct kvm_regs){ .rsi = 300, .rdi = depth });
+	p = profile_open(device, with_stacks());
+	run_until(&vm, KVM_EXIT_IO);
+	while (next_stack(&p, &s, &faults)) {
+		bool good = s.nr == nr && s.why == why;
+
+		/* On the way there and back */
+		if (s.sample.ip < code + (deep_leaf - deep_start))
+			continue;
+		for (unsigned int i = 0; good && i < nr; i++)
+			good = s.address[i] == (i + 1 < depth ? code + (deep_return - deep_start) : behind);
+		stacks++;
+		wrong += !good;
+	}
+	check(stacks >= 10, "%u calls: stacks (%u)", depth, stacks);
+	is(wrong, 0, "%u calls: stacks without %u addresses", depth, nr);
+	is(faults.without + faults.strange, 0, "%u calls: samples without a stack", depth);
+	profile_close(&p);
+	free_vm(&vm);
+}
+
+/* ---- what is no stack */
+
+static uint64_t *word(const struct vm *vm, uint64_t offset)
+{
+	return (uint64_t *)(vm->memory + offset);
+}
+
+/* A guest in mode @m loops, with RBP = @rbp: all of its stacks are so. */
+static void expect(struct vm *vm, uint64_t rbp, unsigned int nr, unsigned int why,
+		   uint64_t first, const char *what)
+{
+	struct faults faults = { };
+	unsigned int stacks = 0, wrong = 0;
+	struct kvm_regs regs;
+	struct profile p;
+	struct stack s;
+
+	IOCTL(vm->vcpu, KVM_GET_REGS, &regs);
+	regs.rbp = rbp;
+	regs.rsi = 100;
+	IOCTL(vm->vcpu, KVM_SET_REGS, &regs);
+	p = profile_open(device, with_stacks());
+	run_until(vm, KVM_EXIT_IO);
+	while (next_stack(&p, &s, &faults)) {
+		stacks++;
+		if (s.nr == nr && s.why == why && (!nr || s.address[0] == first))
+			continue;
+		if (!wrong++)
+			printf("# %s: %u addresses, end %u, first %#llx\n", what, s.nr, s.why,
+			       (unsigned long long)s.address[0]);
+	}
+	check(stacks >= LOOP_INSTRUCTIONS(100) / PERIOD / 2 && !wrong && !faults.strange &&
+	      !faults.without, "%s (%u stacks, %u wrong)", what, stacks, wrong);
+	profile_close(&p);
+}
+
+/* The same guest again */
+static void again(struct vm *vm, const struct mode *m)
+{
+	struct kvm_regs regs;
+
+	/* Completes the OUT. */
+	vm->run->immediate_exit = 1;
+	if (ioctl(vm->vcpu, KVM_RUN, NULL) >= 0 || errno != EINTR)
+		errx(1, "immediate_exit");
+	vm->run->immediate_exit = 0;
+	IOCTL(vm->vcpu, KVM_GET_REGS, &regs);
+	regs.rip = m->base + CODE;
+	IOCTL(vm->vcpu, KVM_SET_REGS, &regs);
+}
+
+static void check_hostile(const struct mode *m)
+{
+	const uint64_t base = m->base, frame = base + FRAMES, code = base + CODE;
+	struct vm vm;
+
+	prepare(&vm, m, loop64_start, loop64_end, (struct kvm_regs){ });
+	/* A caller's frame at FRAMES, the outermost */
+	word(&vm, FRAMES)[1] = code;
+	expect(&vm, frame, 1, KVM_VPMU_STACK_END, code, "one frame");
+	is(*leaf_entry(&vm, FRAMES) & ACCESSED, 0, "one frame: the page wasn't accessed");
+	again(&vm, m);
+	expect(&vm, 0, 0, KVM_VPMU_STACK_END, 0, "no frame");
+	again(&vm, m);
+	expect(&vm, frame + 4, 0, KVM_VPMU_STACK_INVALID, 0, "not aligned");
+	again(&vm, m);
+	expect(&vm, base + STACK - 8, 0, KVM_VPMU_STACK_INVALID, 0, "below the stack pointer");
+	again(&vm, m);
+	expect(&vm, frame ^ 1ull << 60, 0, KVM_VPMU_STACK_INVALID, 0, "not canonical");
+	again(&vm, m);
+	expect(&vm, ~base & -4096ull, 0, KVM_VPMU_STACK_INVALID, 0, "in the other half");
+	again(&vm, m);
+	word(&vm, FRAMES)[0] = frame;
+	expect(&vm, frame, 1, KVM_VPMU_STACK_INVALID, code, "a frame whose caller is itself");
+	again(&vm, m);
+	word(&vm, FRAMES)[0] = frame + 8;
+	expect(&vm, frame, 1, KVM_VPMU_STACK_INVALID, code, "frames that overlap");
+	again(&vm, m);
+	word(&vm, FRAMES)[0] = 0;
+	word(&vm, FRAMES)[1] = ~code;
+	expect(&vm, frame, 0, KVM_VPMU_STACK_INVALID, 0, "a return to the other half");
+	again(&vm, m);
+	word(&vm, FRAMES)[1] = 0;
+	expect(&vm, frame, 0, KVM_VPMU_STACK_END, 0, "a return to 0");
+	again(&vm, m);
+	word(&vm, FRAMES)[1] = code;
+
+	/* Pages */
+	*leaf_entry(&vm, FRAMES) &= ~PRESENT;
+	expect(&vm, frame, 0, KVM_VPMU_STACK_UNMAPPED, 0, "a page that isn't present");
+	again(&vm, m);
+	*leaf_entry(&vm, FRAMES) = NO_MEMORY | PRESENT | WRITABLE | USER;
+	expect(&vm, frame, 0, KVM_VPMU_STACK_UNMAPPED, 0, "a page without memory");
+	again(&vm, m);
+	*leaf_entry(&vm, FRAMES) = FRAMES | PRESENT | WRITABLE;
+	expect(&vm, frame, m->user ? 0 : 1,
+	       m->user ? KVM_VPMU_STACK_UNMAPPED : KVM_VPMU_STACK_END, code, "a page of the kernel's");
+	again(&vm, m);
+	/* Across two pages that aren't neighbours */
+	*leaf_entry(&vm, FRAMES) = FRAMES | PRESENT | WRITABLE | USER;
+	*leaf_entry(&vm, FRAMES + 0x1000) = (FRAMES + 0x3000) | PRESENT | WRITABLE | USER;
+	*word(&vm, FRAMES + 0x3000) = code + 1;
+	expect(&vm, frame + 0xff8, 1, KVM_VPMU_STACK_END, code + 1, "a frame in two pages");
+	again(&vm, m);
+	*leaf_entry(&vm, FRAMES + 0x1000) = 0;
+	expect(&vm, frame + 0xff8, 0, KVM_VPMU_STACK_UNMAPPED, 0, "a frame in one and a half");
+	again(&vm, m);
+	/* The highest table as its own next ones, and as a page, whose first words are 0 */
+	if (m->user) {
+		table(&vm, 10)[200] = (TABLES + 10 * 4096) | PRESENT | WRITABLE | USER;
+		expect(&vm, 200ull << 39 | 200ull << 30 | 200ull << 21 | 200ull << 12, 0,
+		       KVM_VPMU_STACK_END, 0, "page tables in a circle");
+		again(&vm, m);
+	}
+	/* The host has no page there now. */
+	if (madvise(vm.memory + FRAMES, 4096, MADV_DONTNEED))
+		err(1, "madvise");
+	expect(&vm, frame, 0, KVM_VPMU_STACK_UNMAPPED, 0, "a page that the VMM hasn't mapped");
+	free_vm(&vm);
+}
+
+/* Code of other sizes */
+static void check_other_modes(void)
+{
+	const struct mode *m = &modes[3];
+	struct mode low = *m;
+	struct kvm_sregs sregs;
+	struct vm vm;
+
+	low.base = 0;
+	prepare(&vm, &low, loop64_start, loop64_end, (struct kvm_regs){ });
+	IOCTL(vm.vcpu, KVM_GET_SREGS, &sregs);
+	sregs.cs.l = 0;
+	sregs.cs.db = 1;
+	IOCTL(vm.vcpu, KVM_SET_SREGS, &sregs);
+	word(&vm, FRAMES)[1] = CODE;
+	expect(&vm, FRAMES, 0, KVM_VPMU_STACK_MODE, 0, "32-bit code of a 64-bit kernel");
+	free_vm(&vm);
+}
+
+/* The VM's owner without privileges gets them as well. */
+static void check_owner(void)
+{
+	const struct mode *m = &modes[2];
+	struct kvm_vpmu_profile what = with_stacks();
+	struct faults faults = { };
+	unsigned int stacks = 0, wrong = 0;
+	struct profile p;
+	struct stack s;
+	struct vm vm;
+
+	prepare(&vm, m, chain_start, chain_end, (struct kvm_regs){ .rsi = ROUNDS });
+	what.fd = vm.fd;
+	p = profile_open(device, what);
+	run_until(&vm, KVM_EXIT_IO);
+	while (next_stack(&p, &s, &faults)) {
+		stacks++;
+		wrong += !is_chain(m, &s);
+	}
+	check(stacks && !wrong && !faults.without && !faults.strange,
+	      "one VM: stacks (%u, %u wrong)", stacks, wrong);
+	profile_close(&p);
+	free_vm(&vm);
+}
+
+static void check_argument(void)
+{
+	struct kvm_vpmu_profile what = {
+		.flags = KVM_VPMU_PROFILE_SWITCHES | KVM_VPMU_PROFILE_STACKS, .records = RECORDS,
+		.fd = -1,
+	};
+
+	check(ioctl(device, KVM_VPMU_PROFILE, &what) < 0 && errno == EINVAL,
+	      "refused: stacks without samples");
+}
+
+int main(void)
+{
+	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	pin(0, 0);
+	profile_unthrottle();
+	profile_warm_up(device);
+	check_argument();
+	for (unsigned int i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		check_chain(&modes[i]);
+	check_deep(125, 125, KVM_VPMU_STACK_LIMIT);
+	check_deep(124, 124, KVM_VPMU_STACK_END);
+	check_deep(400, 125, KVM_VPMU_STACK_LIMIT);
+	check_hostile(&modes[0]);
+	check_hostile(&modes[2]);
+	check_other_modes();
+	check_owner();
+	return finish();
+}
