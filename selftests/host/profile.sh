@@ -161,7 +161,7 @@ is "SIGKILL: the report says so" "$(grep -c 'was killed' report.txt)" 1
 
 # ---- a stock guest
 
-share_with_guest 'exec /run/vpmu/test/profiled.sh' "$PROGRAMS/profile" "$BUILD/guest-map/vpmu-guest-map" \
+share_with_guest 'exec /run/vpmu/test/profiled.sh' "$PROGRAMS/profile" "$PROGRAMS/recursive" "$BUILD/guest-map/vpmu-guest-map" \
 	"$here/../guest/profiled.sh"
 start_guest web -name web
 if ! wait_for "$taps/web.tap" '^#'; then
@@ -170,7 +170,7 @@ if ! wait_for "$taps/web.tap" '^#'; then
 fi
 is "vpmu-guest-map in the guest" "$(head -c 7 "$taps/web.tap")" "# begin"
 sed 's/^/# /' "$dir/web.err"
-"$vpmu" record -c 100003 -o web.data web -- sleep 5 2>log
+"$vpmu" record -g -c 100003 -o web.data web -- sleep 5 2>log
 is "record of one VM: status" $? 0
 sed 's/^/# /' log
 end_qemu web
@@ -190,6 +190,24 @@ is "one VM: the guest kernel's functions without a name" \
 	"$(json "[f for f in d['functions'] if f['where'] == 'guest kernel' and f['function'][:2] == '0x']")" "[]"
 is "one VM: KVM's functions without a name" \
 	"$(json "[f for f in d['functions'] if f['where'] == 'KVM' and f['function'][:2] == '0x']")" "[]"
+
+# Each stack of the program with deep ones is complete: main(), 50 times down(), spin().
+"$vpmu" export -f folded -i web.data -g "web=$share/test/map" -o web.folded
+grep -F 'web;guest user;recursive;' web.folded | sed 's/^/# /; s/\(down;\)\{50\}/down (50);/'
+is "call graphs: of spin(), complete ones, and others" "$(python3 - <<-'END'
+	found = {True: 0, False: 0}
+	for line in open('web.folded'):
+	    stack, value = line.rsplit(' ', 1)
+	    frames = stack.split(';')
+	    if frames[2:3] == ['recursive'] and frames[-1] == 'spin':
+	        complete = 'main' in frames and frames[frames.index('main') + 1:] == 50 * ['down'] + ['spin']
+	        found[complete] += int(value)
+	print(found[True] > 0, found[False])
+	END
+)" "True 0"
+within "call graphs: thousandths of recursive's time that are below main()" \
+	"$(json "int(1000 * sum(f['total'] for f in d['functions'] if f['function'] == 'main' and f['process'] == 'recursive') /
+	sum(f['value'] for f in d['functions'] if f['process'] == 'recursive' and f['where'] == 'guest user'))")" 990 1000
 
 cd / && rm -rf "$dir"
 finish

@@ -106,6 +106,9 @@ void kernel_print_functions(FILE *out)
 	while (next_line(file, &line)) {
 		char *tab = strchr(line.name, '\t');
 
+		/* CONFIG_UNWINDER_ORC: include/asm-generic/vmlinux.lds.h */
+		if (!strcmp(line.name, "__start_orc_unwind\n"))
+			fputs("o\n", out);
 		if (!strchr("tTwW", line.type))
 			continue;
 		if (tab)

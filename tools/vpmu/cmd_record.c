@@ -29,6 +29,7 @@
  * @event: what to sample, as libpfm4 or perf name it
  * @frequency: samples per second; 0 with @period
  * @period: events from one to the next; 0 with @frequency
+ * @stacks: with call graphs of guests
  * @records: length of a CPU's ring
  * @file: where to
  * @vm: which VM's, as vm_find() takes them
@@ -38,6 +39,7 @@
 struct record_options {
 	const char *event;
 	uint64_t frequency, period, records;
+	bool stacks;
 	const char *file;
 	char **vm;
 	size_t vms;
@@ -206,6 +208,8 @@ static enum status open_profiles(struct recorder *rec)
 		what.flags |= KVM_VPMU_PROFILE_FREQUENCY;
 		what.period = options->frequency;
 	}
+	if (options->stacks)
+		what.flags |= KVM_VPMU_PROFILE_STACKS;
 	/* Of several VMs, the others' records are left out here. */
 	if (options->vms == 1)
 		what.vm = rec->id[0];
@@ -311,6 +315,7 @@ static bool write_info(struct recorder *rec)
 	json_object_object_add(info, options->frequency ? "frequency" : "period",
 			       json_object_new_uint64(options->frequency ? options->frequency :
 						      options->period));
+	json_object_object_add(info, "call_graphs", json_object_new_boolean(options->stacks));
 	json_object_object_add(info, "cpus", json_object_new_uint64(rec->profiles));
 	json_object_object_add(info, "begin", moment_json(rec->begin));
 	good = recording_write_json(rec->file, RECORDING_INFO, info);
@@ -559,6 +564,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_count(state, arg, "period", INT64_MAX, &options->period);
 		options->frequency = 0;
 		return 0;
+	case 'g':
+		options->stacks = true;
+		return 0;
 	case 'm':
 		parse_count(state, arg, "records", KVM_VPMU_PROFILE_MAX_RECORDS, &options->records);
 		if (options->records < KVM_VPMU_PROFILE_MIN_RECORDS ||
@@ -604,6 +612,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 }
 
 static const struct argp_option option_list[] = {
+	{ "call-graph", 'g', NULL, 0, "With the guests' call graphs, by their frame pointers", 0 },
 	{ "count", 'c', "N", 0, "A sample each N events", 0 },
 	{ "event", 'e', "EVENT", 0, "What to sample: libpfm4's name, or rNNN as perf has it (cycles)",
 	  0 },

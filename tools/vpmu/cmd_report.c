@@ -23,18 +23,20 @@
  * @module: file or module
  * @value: events that the samples stand for
  * @samples: how many samples
+ * @total: events of samples in the function and in those that it has called; by call graphs
+ * @last: number of the sample that was added to @total last
  */
 struct row {
 	enum place_kind kind;
 	const struct vm *vm;
 	char *process, *function, *module;
-	uint64_t value, samples;
+	uint64_t value, samples, total, last;
 };
 
 /**
  * struct rows - a table
  * @root: tsearch()'s
- * @row: all rows, by @value once they are sorted
+ * @row: all rows, by their totals and values once they are sorted
  * @count: how many
  * @value: events of all
  * @samples: samples of all
@@ -69,34 +71,50 @@ static struct row *new_row(struct rows *rows, const struct row *key)
 		.kind = key->kind, .vm = key->vm, .process = xasprintf("%s", key->process),
 		.function = xasprintf("%s", key->function), .module = xasprintf("%s", key->module),
 	};
-	/* Twice the room at each power of two */
-	if (!(rows->count & (rows->count - 1)))
-		rows->row = xrealloc(rows->row, (2 * rows->count + 1) * sizeof(*rows->row));
+	rows->row = xgrow(rows->row, rows->count, sizeof(*rows->row));
 	rows->row[rows->count++] = row;
 	return row;
 }
 
-static void add_row(struct rows *rows, const struct row *key, uint64_t value)
+static struct row *find_row(struct rows *rows, const struct row *key)
 {
 	struct row **found = tfind(key, &rows->root, compare_rows), *row;
 
-	if (found) {
-		row = *found;
-	} else {
-		row = new_row(rows, key);
-		if (!tsearch(row, &rows->root, compare_rows))
-			errx(STATUS_ERROR, "out of memory");
-	}
+	if (found)
+		return *found;
+	row = new_row(rows, key);
+	if (!tsearch(row, &rows->root, compare_rows))
+		errx(STATUS_ERROR, "out of memory");
+	return row;
+}
+
+/* Add the sample that is the table's last one to a total: once, however often it's on the stack. */
+static void add_total(struct rows *rows, struct row *row, uint64_t value)
+{
+	if (row->last == rows->samples)
+		return;
+	row->last = rows->samples;
+	row->total += value;
+}
+
+static void add_row(struct rows *rows, const struct row *key, uint64_t value)
+{
+	struct row *row = find_row(rows, key);
+
 	row->value += value;
 	row->samples++;
 	rows->value += value;
 	rows->samples++;
+	add_total(rows, row, value);
 }
 
 static int by_value(const void *a, const void *b)
 {
 	const struct row *left = *(struct row *const *)a, *right = *(struct row *const *)b;
 
+	/* Without call graphs, both are the same. */
+	if (left->total != right->total)
+		return left->total < right->total ? 1 : -1;
 	if (left->value != right->value)
 		return left->value < right->value ? 1 : -1;
 	return compare_rows(left, right);
@@ -135,6 +153,8 @@ static void free_rows(struct rows *rows)
  * @options: how
  * @who: by kind, VM and the host's processes
  * @function: by function
+ * @guests: samples in guest mode
+ * @stacks: those with a call graph
  * @vcpu: each vCPU's times
  * @guest: by @vcpu: events of its samples in guest mode, by kind
  * @vcpus: how many
@@ -143,6 +163,7 @@ struct report {
 	const struct recording *rec;
 	const struct report_options *options;
 	struct rows who, function;
+	uint64_t guests, stacks;
 	struct vcpu_times *vcpu;
 	uint64_t (*guest)[PLACE_KINDS];
 	size_t vcpus;
@@ -161,6 +182,22 @@ static void add_to_vcpu(struct report *report, const struct kvm_vpmu_record *r,
 	for (i = 0; i < report->vcpus; i++)
 		if (report->vcpu[i].vm == r->vm && report->vcpu[i].vcpu == r->vcpu)
 			report->guest[i][place->kind] += r->value;
+}
+
+/* @key: the row of the function that was sampled */
+static void add_callers(struct report *report, const struct places *places,
+			const struct recorded *recorded, const struct row *key)
+{
+	struct frame caller[KVM_VPMU_STACK_MAX];
+	unsigned int callers = place_callers(places, recorded, caller), i;
+	struct row row = *key;
+
+	report->stacks += !!callers;
+	for (i = 0; i < callers; i++) {
+		row.function = (char *)caller[i].function;
+		row.module = (char *)caller[i].module;
+		add_total(&report->function, find_row(&report->function, &row), recorded->r.value);
+	}
 }
 
 static void add_sample(struct report *report, const struct places *places,
@@ -183,8 +220,11 @@ static void add_sample(struct report *report, const struct places *places,
 	key.function = (char *)place.function;
 	key.module = (char *)place.module;
 	add_row(&report->function, &key, recorded->r.value);
-	if (place.kind >= PLACE_KERNEL)
-		add_to_vcpu(report, &recorded->r, &place);
+	if (place.kind < PLACE_KERNEL)
+		return;
+	report->guests++;
+	add_callers(report, places, recorded, &key);
+	add_to_vcpu(report, &recorded->r, &place);
 }
 
 static void fill(struct report *report, const struct places *places)
@@ -228,6 +268,9 @@ static void print_head(const struct report *report, FILE *out)
 		format_count(samples, report->who.samples), format_count(lost, rec->lost));
 	if (!rec->end_info)
 		fprintf(out, "The recording was killed: no names, and times aren't known.\n");
+	if (rec->stacks)
+		fprintf(out, "Call graphs: %s of %s samples in guests\n",
+			format_count(samples, report->stacks), format_count(number, report->guests));
 	if (rec->throttled)
 		fprintf(out, "Host perf paused the event %s times, as there were too many samples.\n",
 			format_count(number, rec->throttled));
@@ -240,21 +283,24 @@ static void print_head(const struct report *report, FILE *out)
 static void print_rows(const struct report *report, const struct rows *rows, bool functions,
 		       FILE *out)
 {
-	static const struct column who[] = {
+	static const struct column columns[] = {
+		{ "TOTAL", RIGHT }, { "SHARE", RIGHT }, { "SAMPLES", RIGHT }, { "VM", LEFT },
+		{ "WHERE", LEFT }, { "PROCESS", LEFT }, { "FUNCTION", LEFT }, { "MODULE", LEFT }, { }
+	}, who[] = {
 		{ "SHARE", RIGHT }, { "SAMPLES", RIGHT }, { "VM", LEFT }, { "WHERE", LEFT },
 		{ "PROCESS", LEFT }, { }
-	}, all[] = {
-		{ "SHARE", RIGHT }, { "SAMPLES", RIGHT }, { "VM", LEFT }, { "WHERE", LEFT },
-		{ "PROCESS", LEFT }, { "FUNCTION", LEFT }, { "MODULE", LEFT }, { }
 	};
+	bool totals = functions && report->rec->stacks;
 	struct table table;
 	size_t i;
 
-	table_init(&table, functions ? all : who);
+	table_init(&table, !functions ? who : totals ? columns : columns + 1);
 	for (i = 0; i < rows->count && i < report->options->limit; i++) {
 		const struct row *row = rows->row[i];
 		char share[NUMBER_SIZE], samples[NUMBER_SIZE];
 
+		if (totals)
+			table_add(&table, "%s", format_share(share, row->total, rows->value));
 		table_add(&table, "%s", format_share(share, row->value, rows->value));
 		table_add(&table, "%s", format_count(samples, row->samples));
 		table_add(&table, "%s", row->vm ? row->vm->name : "-");
@@ -345,6 +391,7 @@ static struct json_object *row_json(const struct row *row)
 	json_object_object_add(object, "where", json_object_new_string(place_kind_name(row->kind)));
 	json_object_object_add(object, "process", json_text(*row->process ? row->process : NULL));
 	if (*row->function) {
+		json_object_object_add(object, "total", json_object_new_uint64(row->total));
 		json_object_object_add(object, "function", json_object_new_string(row->function));
 		json_object_object_add(object, "module",
 				       json_text(*row->module ? row->module : NULL));
@@ -404,6 +451,8 @@ static void print_json(const struct report *report, FILE *out)
 	json_add(&stream, "complete", json_object_new_boolean(rec->end_info != NULL));
 	json_add(&stream, "ns", ns_json(report, rec->end.tsc - rec->begin.tsc));
 	json_add(&stream, "samples", json_object_new_uint64(report->who.samples));
+	json_add(&stream, "guest_samples", json_object_new_uint64(report->guests));
+	json_add(&stream, "call_graphs", json_object_new_uint64(report->stacks));
 	json_add(&stream, "lost", json_object_new_uint64(rec->lost));
 	json_add(&stream, "throttled", json_object_new_uint64(rec->throttled));
 	json_add(&stream, "enabled_ns", json_object_new_uint64(rec->enabled));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* vpmu export behind its arguments: recordings in others' formats. */
+/* Recordings in the formats of others: export_FORMAT.c */
 #ifndef EXPORT_H
 #define EXPORT_H
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +36,7 @@ struct entries {
 
 struct guest_map {
 	struct entries function, process, file, symbol, mapping;
+	bool no_frames;
 };
 
 static void add(struct entries *entries, struct entry entry, const char *name)
@@ -90,6 +90,9 @@ static bool read_line(struct guest_map *map, const char *line)
 			return false;
 		add(&map->function, (struct entry){ .start = n[0] }, behind(line, 1));
 		split_module(&map->function.entry[map->function.count - 1]);
+		return true;
+	case 'o':
+		map->no_frames = true;
 		return true;
 	case 'p':
 		if (numbers < 2 || !behind(line, 2))
@@ -253,4 +256,9 @@ const char *guest_map_function(const struct guest_map *map, uint64_t root, uint6
 		*module = file->name;
 	symbol = find(&map->symbol, mapping->file, ip - mapping->start + mapping->offset);
 	return symbol ? symbol->name : NULL;
+}
+
+bool guest_map_has_frames(const struct guest_map *map)
+{
+	return !map->no_frames;
 }

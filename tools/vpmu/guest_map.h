@@ -5,6 +5,7 @@
  *
  *	vpmu-guest-map 1
  *	k START NAME		a function of the kernel; module's as "NAME [MODULE]"
+ *	o			the kernel has no frame pointers (CONFIG_UNWINDER_ORC)
  *	p ROOT PID NAME		a process; ROOT: its page table's physical address
  *	f NUMBER PATH		a file that processes have mapped
  *	y NUMBER OFFSET SIZE NAME	a function in that file, at OFFSET
@@ -15,6 +16,7 @@
 #ifndef GUEST_MAP_H
 #define GUEST_MAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -34,5 +36,8 @@ const char *guest_map_process(const struct guest_map *map, uint64_t root);
  */
 const char *guest_map_function(const struct guest_map *map, uint64_t root, uint64_t ip,
 			       const char **module);
+
+/* Do the kernel's functions keep frame pointers? */
+bool guest_map_has_frames(const struct guest_map *map);
 
 #endif

@@ -100,6 +100,29 @@ void place_of(const struct places *places, const struct recorded *recorded, stru
 		in_host(places, r, p);
 }
 
+unsigned int place_callers(const struct places *places, const struct recorded *recorded,
+			   struct frame *frame)
+{
+	const struct recorded_stack *stack = recording_stack(places->recording, recorded);
+	const struct kvm_vpmu_record *r = &recorded->r;
+	const struct guest_map *map = map_of(places, recording_vm(places->recording, r->vm));
+	unsigned int i;
+
+	if (!stack || (map && r->cpl != 3 && !guest_map_has_frames(map)))
+		return 0;
+	for (i = 0; i < stack->nr && i < KVM_VPMU_STACK_MAX; i++) {
+		/* In the call, and not behind it, where another function may begin */
+		uint64_t ip = places->recording->address[stack->first + i] - 1;
+		const char *function = NULL, *module = NULL;
+
+		if (map)
+			function = guest_map_function(map, r->cr3 & CR3_ADDRESS, ip, &module);
+		frame[i].function = function ? function : page_of(ip, frame[i].buffer);
+		frame[i].module = module ? module : "";
+	}
+	return i;
+}
+
 const char *place_kind_name(enum place_kind kind)
 {
 	static const char *const names[PLACE_KINDS] = {

@@ -38,6 +38,17 @@ struct place {
 };
 
 /**
+ * struct frame - a caller
+ * @function: as in struct place
+ * @module: see there
+ * @buffer: for a function that is named here
+ */
+struct frame {
+	const char *function, *module;
+	char buffer[PLACE_SIZE];
+};
+
+/**
  * struct places - what names are taken from
  * @recording: the recording
  * @map: of the guests, one for each of @recording's VMs; NULL: none
@@ -49,6 +60,13 @@ struct places {
 
 /* Where @recorded, a sample, was taken.  @place points into itself, and into @places. */
 void place_of(const struct places *places, const struct recorded *recorded, struct place *place);
+
+/*
+ * Who called it, the innermost first: up to KVM_VPMU_STACK_MAX frames, which point into themselves
+ * and into @places.  None for a kernel without frame pointers.  Return: how many.
+ */
+unsigned int place_callers(const struct places *places, const struct recorded *recorded,
+			   struct frame *frame);
 
 /* "host", "KVM", "guest kernel" ... */
 const char *place_kind_name(enum place_kind kind);

@@ -210,6 +210,49 @@ static int compare_records(const void *a, const void *b)
 	return (left->r.type < right->r.type) - (left->r.type > right->r.type);
 }
 
+static int compare_stacks(const void *a, const void *b)
+{
+	const struct recorded_stack *left = a, *right = b;
+
+	if (left->vm != right->vm)
+		return left->vm < right->vm ? -1 : 1;
+	if (left->vcpu != right->vcpu)
+		return left->vcpu < right->vcpu ? -1 : 1;
+	return (left->tsc > right->tsc) - (left->tsc < right->tsc);
+}
+
+/* The stack that record @r begins, or goes on with */
+static struct recorded_stack *stack_of(struct recording *rec, const struct kvm_vpmu_record *r)
+{
+	struct recorded_stack new = {
+		.tsc = r->tsc, .vm = r->vm, .vcpu = r->vcpu, .first = rec->addresses,
+	};
+	struct recorded_stack *last = rec->stacks ? &rec->stack[rec->stacks - 1] : NULL;
+
+	if (last && last->why == KVM_VPMU_STACK_MORE && !compare_stacks(last, &new))
+		return last;
+	rec->stack = xgrow(rec->stack, rec->stacks, sizeof(*rec->stack));
+	rec->stack[rec->stacks] = new;
+	return &rec->stack[rec->stacks++];
+}
+
+/* Records of a stack are next to each other in a ring. */
+static bool add_stack(struct recording *rec, const struct kvm_vpmu_record *r)
+{
+	struct recorded_stack *stack = stack_of(rec, r);
+	unsigned int i;
+
+	if (r->nr > KVM_VPMU_STACK_RECORD)
+		return false;
+	for (i = 0; i < r->nr; i++) {
+		rec->address = xgrow(rec->address, rec->addresses, sizeof(*rec->address));
+		rec->address[rec->addresses++] = r->address[i];
+	}
+	stack->nr += r->nr;
+	stack->why = r->mode;
+	return true;
+}
+
 static bool read_records(struct recording *rec, FILE *file, const struct recording_chunk *chunk)
 {
 	size_t count = chunk->size / sizeof(struct kvm_vpmu_record), i;
@@ -222,13 +265,16 @@ static bool read_records(struct recording *rec, FILE *file, const struct recordi
 		rec->record = xrealloc(rec->record, rec->room);
 	}
 	for (i = 0; i < count; i++) {
-		struct recorded *to = &rec->record[rec->count + i];
+		struct recorded *to = &rec->record[rec->count];
 
 		to->cpu = chunk->cpu;
 		if (fread(&to->r, sizeof(to->r), 1, file) != 1)
 			return false;
+		if (to->r.type != KVM_VPMU_RECORD_STACK)
+			rec->count++;
+		else if (!add_stack(rec, &to->r))
+			return false;
 	}
-	rec->count += count;
 	return true;
 }
 
@@ -335,7 +381,10 @@ bool recording_read(struct recording *rec, const char *path, FILE *messages)
 	read_totals(rec);
 	read_vms(rec);
 	read_names(rec);
-	qsort(rec->record, rec->count, sizeof(*rec->record), compare_records);
+	if (rec->count)
+		qsort(rec->record, rec->count, sizeof(*rec->record), compare_records);
+	if (rec->stacks)
+		qsort(rec->stack, rec->stacks, sizeof(*rec->stack), compare_stacks);
 	rec->end = read_moment(member(rec->end_info, "end"));
 	if (!rec->end.tsc && rec->count)
 		rec->end.tsc = rec->record[rec->count - 1].r.tsc;
@@ -347,6 +396,8 @@ void recording_free(struct recording *rec)
 	json_object_put(rec->info);
 	json_object_put(rec->end_info);
 	free(rec->record);
+	free(rec->stack);
+	free(rec->address);
 	free(rec->vm);
 	free(rec->name);
 }
@@ -364,6 +415,17 @@ bool recording_is_sample(const struct recording *rec, const struct recorded *rec
 
 	return r->type == KVM_VPMU_RECORD_SAMPLE && r->tsc >= rec->begin.tsc &&
 	       r->tsc <= rec->end.tsc;
+}
+
+const struct recorded_stack *recording_stack(const struct recording *rec,
+					     const struct recorded *recorded)
+{
+	const struct kvm_vpmu_record *r = &recorded->r;
+	const struct recorded_stack key = { .tsc = r->tsc, .vm = r->vm, .vcpu = r->vcpu };
+
+	if (r->mode != KVM_VPMU_MODE_GUEST || !rec->stacks)
+		return NULL;
+	return bsearch(&key, rec->stack, rec->stacks, sizeof(key), compare_stacks);
 }
 
 const struct vm *recording_vm(const struct recording *rec, uint64_t id)

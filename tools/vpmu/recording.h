@@ -22,7 +22,7 @@
 #include "vm.h"
 
 #define RECORDING_MAGIC		"VPMUPROF"
-#define RECORDING_VERSION	1
+#define RECORDING_VERSION	2
 #define RECORDING_FILE		"vpmu.data"
 
 struct recording_head {
@@ -66,6 +66,22 @@ struct recorded {
 };
 
 /**
+ * struct recorded_stack - the callers of a sample in guest mode
+ * @tsc: the sample's TSC
+ * @vm: the sample's VM
+ * @vcpu: the sample's vCPU
+ * @why: KVM_VPMU_STACK_...: why there are no more
+ * @first: index of the innermost return address in recording.address
+ * @nr: how many there are
+ */
+struct recorded_stack {
+	uint64_t tsc, vm;
+	int32_t vcpu;
+	uint32_t why;
+	size_t first, nr;
+};
+
+/**
  * struct recording_name - what the host knew an address as, or a process
  * @pid: the process; 0 for addresses of the kernel
  * @ip: the address; 0 for the process itself
@@ -91,9 +107,13 @@ struct recording_name {
  * @cpus: how many CPUs
  * @begin: all that was recorded has a TSC from here
  * @end: up to here
- * @record: all records, by their TSCs
+ * @record: all samples and switches, by their TSCs
  * @count: how many
  * @room: bytes that there is memory for
+ * @stack: samples' stacks, by VM, vCPU and TSC
+ * @stacks: how many
+ * @address: what they consist of
+ * @addresses: how many of these
  * @vm: the VMs, by their numbers
  * @vms: how many
  * @name: names, by PID and address
@@ -111,6 +131,10 @@ struct recording {
 	struct moment begin, end;
 	struct recorded *record;
 	size_t count, room;
+	struct recorded_stack *stack;
+	size_t stacks;
+	uint64_t *address;
+	size_t addresses;
 	struct vm *vm;
 	size_t vms;
 	struct recording_name *name;
@@ -140,6 +164,10 @@ const struct recording_name *recording_find(const struct recording *recording, u
 
 /* Is it a sample, and not in front of the beginning or behind the end? */
 bool recording_is_sample(const struct recording *recording, const struct recorded *recorded);
+
+/* The callers of @recorded, a sample; NULL: not recorded */
+const struct recorded_stack *recording_stack(const struct recording *recording,
+					     const struct recorded *recorded);
 
 /* The VM with number @id; NULL: none */
 const struct vm *recording_vm(const struct recording *recording, uint64_t id);

@@ -19,6 +19,11 @@ void *xrealloc(void *p, size_t size)
 	return p;
 }
 
+void *xgrow(void *p, size_t count, size_t size)
+{
+	return count & (count - 1) ? p : xrealloc(p, (2 * count + 1) * size);
+}
+
 char *xasprintf(const char *format, ...)
 {
 	va_list args;

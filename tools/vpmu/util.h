@@ -14,6 +14,9 @@
 /* realloc() that ends the program if there is no memory. */
 void *xrealloc(void *p, size_t size);
 
+/* Room for one more in array @p of @count members of @size bytes: more at each power of two */
+void *xgrow(void *p, size_t count, size_t size);
+
 /* printf() into memory that the caller frees; ends the program if there is none. */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

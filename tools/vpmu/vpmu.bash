@@ -88,7 +88,7 @@ _vpmu() {
 		events) offer="--perf --each --vendor --json --help" ;;
 		info | list) offer="--json --help" ;;
 		export) offer="--format --guest-map --input --output --help" ;;
-		record) offer="--count --event --frequency --output --records --help" ;;
+		record) offer="--call-graph --count --event --frequency --output --records --help" ;;
 		report) offer="--guest-map --input --rows --json --help" ;;
 		run) offer="--on --off --help" ;;
 		serve) offer="--listen --help" ;;

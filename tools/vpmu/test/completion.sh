@@ -25,7 +25,7 @@ offers "serve set stat" s
 offers "--perf --each --vendor --json --help" events ""
 offers "steal" events --perf st
 offers "amd intel" events --vendor ""
-offers "--count --event --frequency --output --records --help" record -
+offers "--call-graph --count --event --frequency --output --records --help" record -
 offers '\#1 4194301 \#22 4194302' record ""
 offers '\#1 4194301 \#22 4194302' record -e cycles '#1' ""
 offers "" record -c ""

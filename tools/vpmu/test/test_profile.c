@@ -496,6 +496,107 @@ static void reports(void **state)
 	free_example(&e);
 }
 
+/* ---- call graphs */
+
+static struct kvm_vpmu_record stack(uint64_t at, uint64_t vm, int why, unsigned int nr,
+				    const uint64_t *address)
+{
+	struct kvm_vpmu_record r = {
+		.tsc = BEGIN + at, .vm = vm, .type = KVM_VPMU_RECORD_STACK, .mode = why, .nr = nr,
+	};
+
+	memcpy(r.address, address, nr * sizeof(*address));
+	return r;
+}
+
+/* "rest of it" calls itself, and that "handle", which calls itself three times, and that "malloc". */
+static const uint64_t deep[] = {
+	0x400201, 0x400201, 0x400201, 0x400220, 0x400221, 0x400222,
+}, flat[] = { 0xffffffff81000106 }, unknown[] = { 0x500001 };
+
+/* Another with the functions of another guest, whose kernel has no frame pointers, if @orc is true */
+static void make_stacks(struct example *e, bool orc)
+{
+	struct kvm_vpmu_record records[] = {
+		in_guest(10, 1, 3, 0x1000000, 0x7f0000000500),
+		/* The last one is first in the file. */
+		stack(10, 1, KVM_VPMU_STACK_END, 1, deep + 5),
+		stack(10, 1, KVM_VPMU_STACK_MORE, 5, deep),
+		in_guest(11, 1, 0, 0x1000000, 0xffffffff81000105),
+		stack(11, 1, KVM_VPMU_STACK_INVALID, 1, flat),
+		in_guest(12, 2, 3, 0x5000, 0x400200),
+		stack(12, 2, KVM_VPMU_STACK_UNMAPPED, 1, unknown),
+		/* Without a stack; a stack of nothing; a stack without a sample */
+		in_guest(13, 2, 3, 0x5000, 0x400200),
+		in_guest(14, 2, 3, 0x5000, 0x400200),
+		stack(14, 2, KVM_VPMU_STACK_MODE, 0, unknown),
+		stack(15, 1, KVM_VPMU_STACK_END, 1, flat),
+	};
+	char *map = xasprintf("%s%s", map_text, orc ? "o\n" : "");
+
+	*e = (struct example){ .maps = { map_of(map) } };
+	free(map);
+	write_file(records, ARRAY_SIZE(records), true);
+	read_file(&e->rec);
+	e->places = (struct places){ .recording = &e->rec, .map = e->maps };
+}
+
+static const char stacks_text[] =
+	"Functions\n"
+	"TOTAL  SHARE  SAMPLES  VM   WHERE         PROCESS        FUNCTION    MODULE\n"
+	"60.0%  60.0%        3  db   guest user    cr3 0x5000     0x400xxx    -\n"
+	"20.0%  20.0%        1  web  guest kernel  nginx: worker  do_work     kernel\n"
+	"20.0%  20.0%        1  web  guest user    nginx: worker  malloc      /usr/lib/libc.so\n"
+	"20.0%   0.0%        0  web  guest user    nginx: worker  handle      /usr/sbin/nginx\n"
+	"20.0%   0.0%        0  web  guest user    nginx: worker  rest of it  /usr/sbin/nginx\n"
+	"20.0%   0.0%        0  db   guest user    cr3 0x5000     0x500xxx    -\n";
+
+static const char deep_folded[] =
+	"db;guest user;cr3 0x5000;0x400xxx 2000\n"
+	"db;guest user;cr3 0x5000;0x500xxx;0x400xxx 1000\n"
+	"web;guest kernel;nginx: worker;do_work;do_work 1000\n"
+	"web;guest user;nginx: worker;rest of it;rest of it;handle;handle;handle;handle;malloc 1000\n";
+
+static const char orc_folded[] =
+	"db;guest user;cr3 0x5000;0x400xxx 2000\n"
+	"db;guest user;cr3 0x5000;0x500xxx;0x400xxx 1000\n"
+	"web;guest kernel;nginx: worker;do_work 1000\n"
+	"web;guest user;nginx: worker;rest of it;rest of it;handle;handle;handle;handle;malloc 1000\n";
+
+static void export_is(const struct example *e,
+		      void (*export)(const struct places *places, FILE *out), const char *expected)
+{
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	export(&e->places, out);
+	fclose(out);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void call_graphs(void **state)
+{
+	struct report_options options = { .limit = 100 };
+	struct example e;
+	char *text;
+
+	make_stacks(&e, false);
+	assert_int_equal(e.rec.count, 5);
+	assert_int_equal(e.rec.stacks, 5);
+	assert_int_equal(e.rec.addresses, 9);
+	text = report_of(&e, &options);
+	assert_non_null(strstr(text, "Call graphs: 3 of 5 samples in guests\n"));
+	assert_string_equal(strstr(text, "Functions\n"), stacks_text);
+	free(text);
+	export_is(&e, export_folded, deep_folded);
+	free_example(&e);
+	make_stacks(&e, true);
+	export_is(&e, export_folded, orc_folded);
+	free_example(&e);
+}
+
 /* ---- exports */
 
 static const char folded_text[] =
@@ -518,19 +619,6 @@ static const char trace_text[] =
 	"{\"ph\":\"X\",\"name\":\"halted\",\"pid\":1,\"tid\":0,\"ts\":30.000000,\"dur\":20.000000,"
 	"\"args\":{\"cpu\":11}}]}\n";
 
-static void export_is(const struct example *e,
-		      void (*export)(const struct places *places, FILE *out), const char *expected)
-{
-	char *text;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-
-	export(&e->places, out);
-	fclose(out);
-	assert_string_equal(text, expected);
-	free(text);
-}
-
 static void exports(void **state)
 {
 	struct example e;
@@ -547,6 +635,7 @@ int main(void)
 		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
 		cmocka_unit_test(looks), cmocka_unit_test(lost_switches), cmocka_unit_test(several),
 		cmocka_unit_test(guest_maps), cmocka_unit_test(reports), cmocka_unit_test(exports),
+		cmocka_unit_test(call_graphs),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);
