@@ -191,6 +191,27 @@ is "one VM: the guest kernel's functions without a name" \
 is "one VM: KVM's functions without a name" \
 	"$(json "[f for f in d['functions'] if f['where'] == 'KVM' and f['function'][:2] == '0x']")" "[]"
 
+# Stock perf has the same shares, under the same names.
+"$vpmu" export -f perf -i web.data -g "web=$share/test/map" -o perf || not_ok "vpmu export -f perf"
+perf report -i perf --stdio --no-children -g none -F overhead,comm,dso,sym >perf.txt 2>&1
+grep -v '^#' perf.txt | head -20 | sed 's/^/# /'
+perf_share() {
+	awk -v comm="$1" -v sym="$2" '$2 == comm && $NF == sym { print int($1 * 100 + 0.5); exit }' perf.txt
+}
+share_of_all() {
+	json "int(10000 * sum(f['value'] for f in d['functions'] if f['function'] == '$1') / sum(f['value'] for f in d['functions']) + 0.5)"
+}
+for f in profile:eighty profile:twenty recursive:spin; do
+	of=$(share_of_all "${f#*:}")
+	within "perf report: ten-thousandths in ${f#*:}(), by vpmu $of" "$(perf_share "web:${f%:*}" "${f#*:}")" \
+		$((of - 1)) $((of + 1))
+done
+is "perf report: KVM's functions" "$(grep -c ' kvm_amd .*\[k\] svm_vcpu_run' perf.txt)" 1
+within "perf report: functions of the guest's kernel" "$(grep -c 'kernel .*\[g\] [a-z_]' perf.txt)" 5 1000
+is "perf script: samples of another machine than the VM or the host" "$(perf script -i perf -F event,comm,ip,machine_pid,vcpu 2>/dev/null |
+	awk '/ cycles: / && ($0 ~ / web:/) != ($0 ~ /^VM: .* VCPU:000/)' | wc -l)" 0
+within "perf script: samples of the guest" "$(perf script -i perf -F event,comm,machine_pid,vcpu 2>/dev/null | grep -c '^VM: .* cycles:')" 10000 100000
+
 # Each stack of the program with deep ones is complete: main(), 50 times down(), spin().
 "$vpmu" export -f folded -i web.data -g "web=$share/test/map" -o web.folded
 grep -F 'web;guest user;recursive;' web.folded | sed 's/^/# /; s/\(down;\)\{50\}/down (50);/'

@@ -11,9 +11,12 @@
 static const struct format {
 	const char *name;
 	void (*export)(const struct places *places, FILE *out);
+	/* Or a folder of files */
+	bool (*export_dir)(const struct places *places, const char *dir);
 } formats[] = {
-	{ "folded", export_folded },
-	{ "trace", export_trace },
+	{ "folded", .export = export_folded },
+	{ "perf", .export_dir = export_perf },
+	{ "trace", .export = export_trace },
 };
 
 /**
@@ -42,7 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			if (!strcmp(arg, formats[i].name))
 				a->format = &formats[i];
 		if (!a->format)
-			argp_error(state, "format '%s': folded or trace", arg);
+			argp_error(state, "format '%s': folded, perf or trace", arg);
 		return 0;
 	case 'o':
 		a->output = arg;
@@ -50,6 +53,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!a->format)
 			argp_error(state, "missing --format");
+		if (a->format->export_dir && !a->output)
+			argp_error(state, "--format %s needs a folder: --output", a->format->name);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -58,9 +63,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static enum status write_output(const struct arguments *a, const struct places *places)
 {
-	FILE *out = a->output ? fopen(a->output, "we") : stdout;
+	FILE *out;
 	bool good;
 
+	if (a->format->export_dir)
+		return a->format->export_dir(places, a->output) ? STATUS_OK : STATUS_ERROR;
+	out = a->output ? fopen(a->output, "we") : stdout;
 	if (!out) {
 		warn("%s", a->output);
 		return STATUS_ERROR;
@@ -94,9 +102,9 @@ static enum status run(struct context *ctx, int argc, char **argv)
 }
 
 static const struct argp_option option_list[] = {
-	{ "format", 'f', "FORMAT", 0, "folded: stacks for flame graphs; trace: what vCPUs did when, for "
-	  "Perfetto", 0 },
-	{ "output", 'o', "FILE", 0, "Where to (stdout)", 0 },
+	{ "format", 'f', "FORMAT", 0, "folded: stacks for flame graphs; perf: a folder for perf report; trace: "
+	  "what vCPUs did when, for Perfetto", 0 },
+	{ "output", 'o', "FILE", 0, "Where to (stdout); for perf, a folder", 0 },
 	{ }
 };
 static const struct argp_child children[] = { { &input_argp, 0, NULL, 0 }, { } };

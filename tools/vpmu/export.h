@@ -20,4 +20,12 @@ void export_folded(const struct places *places, FILE *out);
  */
 void export_trace(const struct places *places, FILE *out);
 
+/*
+ * perf.data of perf record --kcore's kind: @dir is made if need be, with the file "data" for "perf
+ * report -i DIR", and stand-ins for the files of the host and the guests (standin.h).  Samples in
+ * guests are of a machine for each VM.  Beside what was sampled there are two events, of times in ns
+ * that vCPUs were halted or stolen.  False, with a message: that failed.
+ */
+bool export_perf(const struct places *places, const char *dir);
+
 #endif

@@ -19,7 +19,7 @@
  * @key: what lines of one kind are sorted by first: the page table, or the file's number
  * @start: and then: an address, an offset
  * @end: behind the last one; 0: not known
- * @offset: of a mapping: in its file
+ * @offset: of a mapping: in its file; of a process: its PID
  * @file: of a mapping: the file's number
  * @name: of all others
  * @module: of a function of the kernel: its module; NULL: the kernel itself
@@ -97,7 +97,7 @@ static bool read_line(struct guest_map *map, const char *line)
 	case 'p':
 		if (numbers < 2 || !behind(line, 2))
 			return false;
-		add(&map->process, (struct entry){ .key = n[0] }, behind(line, 2));
+		add(&map->process, (struct entry){ .key = n[0], .offset = n[1] }, behind(line, 2));
 		return true;
 	case 'f':
 		if (numbers < 1 || !behind(line, 1))
@@ -235,6 +235,13 @@ const char *guest_map_process(const struct guest_map *map, uint64_t root)
 	const struct entry *process = find(&map->process, main_root(map, root), 0);
 
 	return process ? process->name : NULL;
+}
+
+uint32_t guest_map_pid(const struct guest_map *map, uint64_t root)
+{
+	const struct entry *process = find(&map->process, main_root(map, root), 0);
+
+	return process ? process->offset : 0;
 }
 
 const char *guest_map_function(const struct guest_map *map, uint64_t root, uint64_t ip,

@@ -30,6 +30,9 @@ void guest_map_free(struct guest_map *map);
 /* The process with the page table at physical address @root; NULL: not known. */
 const char *guest_map_process(const struct guest_map *map, uint64_t root);
 
+/* The same process's PID in the guest; 0: not known */
+uint32_t guest_map_pid(const struct guest_map *map, uint64_t root);
+
 /*
  * The function at address @ip of the process with that page table, or of the kernel.  NULL: not
  * known.  *@module is the file or module, "kernel" for the kernel itself; NULL: not known.

@@ -37,6 +37,7 @@ static void in_guest(const struct places *places, const struct kvm_vpmu_record *
 	if (!process && r->cr3)
 		snprintf(p->buffer[0], PLACE_SIZE, "cr3 %#" PRIx64, (uint64_t)(r->cr3 & CR3_ADDRESS));
 	p->process = process ? process : p->buffer[0];
+	p->named = function;
 	p->function = function ? function : page_of(r->ip, p->buffer[1]);
 	p->module = module ? module : "";
 }
@@ -81,6 +82,7 @@ static void in_host(const struct places *places, const struct kvm_vpmu_record *r
 		p->process = process->name;
 	else
 		snprintf(p->buffer[0], PLACE_SIZE, "%" PRIu32, r->pid);
+	p->named = name;
 	p->function = name ? name->name : page_of(r->ip, p->buffer[1]);
 	p->module = name && name->module ? name->module :
 		    r->mode == KVM_VPMU_MODE_HOST_KERNEL ? "kernel" : "";
@@ -117,10 +119,21 @@ unsigned int place_callers(const struct places *places, const struct recorded *r
 
 		if (map)
 			function = guest_map_function(map, r->cr3 & CR3_ADDRESS, ip, &module);
+		frame[i].named = function;
 		frame[i].function = function ? function : page_of(ip, frame[i].buffer);
 		frame[i].module = module ? module : "";
 	}
 	return i;
+}
+
+uint32_t place_guest_pid(const struct places *places, const struct recorded *recorded)
+{
+	const struct kvm_vpmu_record *r = &recorded->r;
+	const struct guest_map *map = map_of(places, recording_vm(places->recording, r->vm));
+
+	if (!map || r->mode != KVM_VPMU_MODE_GUEST)
+		return 0;
+	return guest_map_pid(map, r->cr3 & CR3_ADDRESS);
 }
 
 const char *place_kind_name(enum place_kind kind)

@@ -28,12 +28,14 @@ enum place_kind {
  * @process: of the host or the guest; for one that isn't known, its page table's address
  * @function: the function, else the address without its last 12 bits
  * @module: file or module; "" if not known
+ * @named: @function is a name
  * @buffer: for those texts that are made here
  */
 struct place {
 	enum place_kind kind;
 	const struct vm *vm;
 	const char *process, *function, *module;
+	bool named;
 	char buffer[2][PLACE_SIZE];
 };
 
@@ -41,10 +43,12 @@ struct place {
  * struct frame - a caller
  * @function: as in struct place
  * @module: see there
- * @buffer: for a function that is named here
+ * @named: see there
+ * @buffer: for a function without a name
  */
 struct frame {
 	const char *function, *module;
+	bool named;
 	char buffer[PLACE_SIZE];
 };
 
@@ -67,6 +71,9 @@ void place_of(const struct places *places, const struct recorded *recorded, stru
  */
 unsigned int place_callers(const struct places *places, const struct recorded *recorded,
 			   struct frame *frame);
+
+/* The PID that the process of @recorded, a sample in guest mode, has in the guest; 0: not known */
+uint32_t place_guest_pid(const struct places *places, const struct recorded *recorded);
 
 /* "host", "KVM", "guest kernel" ... */
 const char *place_kind_name(enum place_kind kind);

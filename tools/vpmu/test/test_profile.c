@@ -4,11 +4,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "export.h"
+#include "perf_file.h"
 #include "report.h"
 #include "timeline.h"
 #include "util.h"
@@ -629,13 +631,149 @@ static void exports(void **state)
 	free_example(&e);
 }
 
+/* ---- perf.data */
+
+static char *remove_tree(const char *dir)
+{
+	char *command = xasprintf("rm -r %s", dir);
+
+	assert_int_equal(system(command), 0);
+	return command;
+}
+
+/* How often each kind of record is in a file's data, which has to end with the last one */
+struct kinds {
+	unsigned int mmap, comm, sample, index, other;
+	uint64_t value;
+};
+
+static struct kinds read_data(const char *data, size_t size)
+{
+	struct kinds kinds = { };
+	size_t at = 0;
+
+	while (at < size) {
+		const struct perf_event_header *header = (const void *)(data + at);
+		const uint64_t *words = (const void *)(header + 1);
+
+		assert_true(header->size >= sizeof(*header) && at + header->size <= size);
+		assert_int_equal(header->size % 8, 0);
+		kinds.mmap += header->type == PERF_RECORD_MMAP;
+		kinds.comm += header->type == PERF_RECORD_COMM;
+		kinds.index += header->type == PERF_RECORD_ID_INDEX;
+		if (header->type == PERF_RECORD_SAMPLE) {
+			kinds.sample++;
+			/* Identifier, IP, TID, time, CPU, period */
+			kinds.value += words[5];
+		}
+		at += header->size;
+	}
+	assert_int_equal(at, size);
+	return kinds;
+}
+
+static char *read_whole(const char *file, size_t *size)
+{
+	FILE *f = fopen(file, "re");
+	char *text;
+
+	assert_non_null(f);
+	fseek(f, 0, SEEK_END);
+	*size = ftell(f);
+	rewind(f);
+	text = malloc(*size);
+	assert_int_equal(fread(text, 1, *size, f), *size);
+	fclose(f);
+	return text;
+}
+
+/* What @file calls the function at @offset */
+static void symbol_is(const char *file, uint64_t offset, uint64_t size, const char *name)
+{
+	FILE *f = fopen(file, "re");
+	Elf_Scn *section = NULL;
+	bool found = false;
+	Elf *elf;
+
+	assert_non_null(f);
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fileno(f), ELF_C_READ, NULL);
+	assert_non_null(elf);
+	while ((section = elf_nextscn(elf, section))) {
+		Elf_Data *data = elf_getdata(section, NULL);
+		GElf_Shdr shdr;
+		GElf_Sym sym;
+		size_t i;
+
+		assert_non_null(gelf_getshdr(section, &shdr));
+		for (i = 0; shdr.sh_type == SHT_SYMTAB && gelf_getsym(data, i, &sym); i++)
+			found |= sym.st_value == offset && sym.st_size == size &&
+				 !strcmp(elf_strptr(elf, shdr.sh_link, sym.st_name), name);
+	}
+	assert_true(found);
+	elf_end(elf);
+	fclose(f);
+}
+
+static void check_perf(const struct example *e, unsigned int mmap, unsigned int comm,
+		       unsigned int sample, unsigned int index, uint64_t value)
+{
+	struct kinds kinds;
+	uint64_t *words;
+	size_t size;
+	char *file;
+
+	assert_true(export_perf(&e->places, "perf-test"));
+	file = read_whole("perf-test/data", &size);
+	assert_memory_equal(file, "PERFILE2", 8);
+	words = (uint64_t *)file;
+	/* The section of data */
+	kinds = read_data(file + words[5], words[6]);
+	assert_int_equal(kinds.mmap, mmap);
+	assert_int_equal(kinds.comm, comm);
+	assert_int_equal(kinds.sample, sample);
+	assert_int_equal(kinds.index, index);
+	assert_int_equal(kinds.value, value);
+	free(file);
+}
+
+static void perf_data(void **state)
+{
+	char dir[] = "/tmp/vpmu-perf-XXXXXX", *cwd = getcwd(NULL, 0);
+	struct example e;
+
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(chdir(dir), 0);
+	/*
+	 * Mapped: the kernel's place, kvm, perf, the guest's kernel and nginx.  Processes: qemu, 200, idle,
+	 * perf; nginx, and web itself; of db one with CR3 and one without.  A halt of 40,000 ticks.
+	 */
+	make_example(&e, KVM_VPMU_PUT_HALTED, 3000);
+	check_perf(&e, 5, 8, 10, 6, 9 * 1000 + 20000);
+	symbol_is("perf-test/guest-1/100/nginx", 0x200, 2, "handle");
+	symbol_is("perf-test/guest-1/kernel/kernel", 0x105, 1, "do_work");
+	symbol_is("perf-test/host/kernel/kvm", 0, 1, "schedule");
+	symbol_is("perf-test/host/300/perf", 0, 1, "main");
+	free_example(&e);
+	/* Callers: libc and nginx, the latter with what is behind the calls */
+	make_stacks(&e, false);
+	check_perf(&e, 4, 2, 5, 6, 5 * 1000);
+	symbol_is("perf-test/guest-1/100/nginx", 0x200, 0x20, "handle");
+	symbol_is("perf-test/guest-1/100/nginx", 0x220, 3, "rest of it");
+	symbol_is("perf-test/guest-1/100/libc.so", 0x500, 1, "malloc");
+	free_example(&e);
+	assert_int_equal(chdir(cwd), 0);
+	free(cwd);
+	free(remove_tree(dir));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
 		cmocka_unit_test(looks), cmocka_unit_test(lost_switches), cmocka_unit_test(several),
 		cmocka_unit_test(guest_maps), cmocka_unit_test(reports), cmocka_unit_test(exports),
-		cmocka_unit_test(call_graphs),
+		cmocka_unit_test(call_graphs), cmocka_unit_test(perf_data),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);
