@@ -12,7 +12,7 @@ to=$tmp/to
 # A copy, as the module is built in place
 mkdir -p "$tmp/src/tools"
 cp -r ../Makefile ../kmod ../include "$tmp/src/"
-cp -r ../tools/packaging ../tools/tinyvm ../tools/vpmu "$tmp/src/tools/"
+cp -r ../tools/guest-map ../tools/packaging ../tools/tinyvm ../tools/vpmu "$tmp/src/tools/"
 version=$(../tools/packaging/version)
 kdir=$(echo /usr/src/linux-headers-6.12.*-amd64)
 kver=${kdir#/usr/src/linux-headers-}
@@ -46,6 +46,7 @@ same "files of make install" "644 lib/modules/$kver/updates/kvm_vpmu.ko
 755 usr/local/bin/vpmu
 644 usr/local/include/linux/kvm_vpmu.h
 644 usr/local/include/linux/kvm_vpmu_profile.h
+755 usr/local/lib/kvm-vpmu/vpmu-guest-map
 644 usr/local/lib/modprobe.d/kvm-vpmu.conf
 644 usr/local/lib/systemd/system/vpmu-metrics.service
 644 usr/local/lib/udev/rules.d/60-kvm-vpmu.rules
@@ -87,6 +88,7 @@ run PREFIX=/usr install-tools install-dkms
 same "files with PREFIX, and for DKMS" "755 usr/bin/vpmu
 644 usr/include/linux/kvm_vpmu.h
 644 usr/include/linux/kvm_vpmu_profile.h
+755 usr/lib/kvm-vpmu/vpmu-guest-map
 644 usr/lib/modprobe.d/kvm-vpmu.conf
 644 usr/lib/systemd/system/vpmu-metrics.service
 644 usr/lib/udev/rules.d/60-kvm-vpmu.rules

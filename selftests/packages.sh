@@ -42,7 +42,7 @@ doc_files() {
 
 # The tool; what a package's builder compresses has .gz
 tool_files() {
-	printf "%s\n" usr/bin/vpmu usr/lib/systemd/system/vpmu-metrics.service \
+	printf "%s\n" usr/bin/vpmu usr/lib/kvm-vpmu/vpmu-guest-map usr/lib/systemd/system/vpmu-metrics.service \
 		usr/share/bash-completion/completions/vpmu usr/share/man/man1/vpmu.1.gz
 }
 
@@ -115,6 +115,7 @@ build_deb() {
 		tool_files
 		printf "usr/include/linux/%s\n" kvm_vpmu.h kvm_vpmu_profile.h
 		printf "$doc/kvm-vpmu-tools/%s\n" changelog.gz copyright
+		echo usr/share/lintian/overrides/kvm-vpmu-tools
 	} | sorted)"
 	looks "$tools" "$dkms" "$dkms" "$version"
 	is "Debian's tests of DKMS's packages" "$(sed -n 's/^Testsuite: //p' "$out"/deb/*.dsc)" autopkgtest-pkg-dkms

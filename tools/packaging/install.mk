@@ -32,6 +32,9 @@ MODULES = $(MODULE_DIR)/kvm_vpmu.ko $(MODULE_DIR)/kvm_vpmu_guest.ko
 DKMS_SOURCE = $(DESTDIR)/usr/src/kvm-vpmu-$(VERSION)
 HEADERS = include/uapi/linux/kvm_vpmu.h include/uapi/linux/kvm_vpmu_profile.h
 TOOL = $(MAKE) -C tools/vpmu O=$(CURDIR)/build/tool VERSION=$(VERSION)
+GUEST_MAP = $(MAKE) -C tools/guest-map O=$(CURDIR)/build/tool/guest-map
+# For guests; on a host it's of no use.
+GUEST_MAP_DIR = $(LIBDIR)/kvm-vpmu
 
 install: install-module install-conf install-tools
 
@@ -57,9 +60,11 @@ install-conf:
 tool:
 	mkdir -p build/tool
 	$(TOOL)
+	$(GUEST_MAP)
 
 install-tools: tool
 	$(TOOL) install DESTDIR=$(abspath $(DESTDIR)) PREFIX=$(PREFIX)
+	$(INSTALL) -D -m 755 -t $(DESTDIR)$(GUEST_MAP_DIR) build/tool/guest-map/vpmu-guest-map
 	$(INSTALL) -D -m 644 -t $(DESTDIR)$(INCLUDEDIR)/linux $(HEADERS)
 	$(INSTALL) -d $(DESTDIR)$(UNITDIR)
 	sed 's|#BINDIR#|$(PREFIX)/bin|' $(PACKAGING)/vpmu-metrics.service >$(DESTDIR)$(UNITDIR)/vpmu-metrics.service
@@ -88,6 +93,7 @@ uninstall-tools:
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/vpmu \
 		$(DESTDIR)$(UNITDIR)/vpmu-metrics.service \
 		$(HEADERS:include/uapi/%=$(DESTDIR)$(INCLUDEDIR)/%)
+	rm -rf $(DESTDIR)$(GUEST_MAP_DIR)
 
 uninstall-docs:
 	rm -rf $(DESTDIR)$(DOCDIR)
