@@ -19,6 +19,8 @@
  *		what the guest's CPUID says: prints EAX, EBX, ECX, EDX
  *	rawvm invalid
  *		enters a guest whose state no CPU accepts, a few times: prints KVM's exit reason
+ *	rawvm halt N
+ *		halts N times for 20 ms, and computes in between (AMD)
  *	rawvm [--fixed] hold
  *		a VM with a running counter that stays until stdin ends; with --fixed Intel's fixed
  *		counters run, too.  For each byte of stdin the VM gets another vCPU.
@@ -30,6 +32,7 @@
 #include "vm.h"
 #include "guests.h"
 #include "registers.h"
+#include "waits.h"
 
 /* Guest code; the symbols are its bounds. */
 extern const char count_start[], count_loop[], count_end[], rdmsr_start[], rdmsr_end[];
@@ -261,6 +264,20 @@ static void hold(void)
 	free_vm(&vm);
 }
 
+static void halt(uint64_t n)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+
+	prepare_pulses(&vm);
+	while (n--) {
+		load_code(&vm, pulses_start, pulses_end, (struct kvm_regs){ .rsi = 1 });
+		run_until(&vm, KVM_EXIT_IO);
+		load_spin(&vm);
+		spin(&vm, 100);
+	}
+	free_vm(&vm);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
@@ -296,6 +313,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			count_restored(number(argv[1]));
 		} else if (!strcmp(argv[0], "invalid") && argc == 1) {
 			enter_invalid();
+		} else if (!strcmp(argv[0], "halt") && argc == 2) {
+			halt(number(argv[1]));
 		} else if (!strcmp(argv[0], "hold")) {
 			/* More arguments are for who looks at the command line. */
 			hold();
@@ -322,7 +341,7 @@ int main(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		options, parse,
-		"count N\nprobe MSR...\nwrite MSR VALUE...\nrdpmc INDEX...\ncpuid LEAF\nhold",
+		"count N\nprobe MSR...\nwrite MSR VALUE...\nrdpmc INDEX...\ncpuid LEAF\nhalt N\nhold",
 		"A tiny VM that uses its performance counters", NULL, NULL, NULL
 	};
 

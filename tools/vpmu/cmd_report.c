@@ -419,10 +419,12 @@ static struct json_object *ns_json(const struct report *report, uint64_t ticks)
 static struct json_object *vcpu_json(const struct report *report, size_t i)
 {
 	const struct vcpu_times *t = &report->vcpu[i];
+	const struct vm *vm = recording_vm(report->rec, t->vm);
 	struct json_object *object = json_object_new_object();
 	unsigned int state;
 
-	add_vm(object, recording_vm(report->rec, t->vm));
+	add_vm(object, vm);
+	json_object_object_add(object, "pid", vm ? json_object_new_int(vm->info.pid) : NULL);
 	json_object_object_add(object, "vcpu", json_object_new_int(t->vcpu));
 	json_object_object_add(object, "guest_ns",
 			       ns_json(report, t->in[VCPU_LOADED] - t->kvm));
@@ -450,6 +452,7 @@ static void print_json(const struct report *report, FILE *out)
 	json_add(&stream, "recording", json_object_get(rec->info));
 	json_add(&stream, "complete", json_object_new_boolean(rec->end_info != NULL));
 	json_add(&stream, "ns", ns_json(report, rec->end.tsc - rec->begin.tsc));
+	json_add(&stream, "ticks", json_object_new_uint64(rec->end.tsc - rec->begin.tsc));
 	json_add(&stream, "samples", json_object_new_uint64(report->who.samples));
 	json_add(&stream, "guest_samples", json_object_new_uint64(report->guests));
 	json_add(&stream, "call_graphs", json_object_new_uint64(report->stacks));
