@@ -9,8 +9,8 @@
 #include <linux/kvm_vpmu_profile.h>
 
 #include "tap.h"
-#include "files.h"
 #include "guests.h"
+#include "long_mode.h"
 #include "pin.h"
 #include "profiles.h"
 #include "registers.h"
@@ -20,20 +20,7 @@
 #define PERIOD	10007
 #define ROUNDS	2000
 
-/* APM vol. 2, "Long Mode", "Long-Mode Page Translation" */
-#define CR0_PE_PG	0x80000001ull
-#define CR4_PAE		(1u << 5)
-#define CR4_LA57	(1u << 12)
-#define EFER_LME_LMA	0x500u
-#define PRESENT		1ull
-#define WRITABLE	2ull
-#define USER		4ull
-#define ACCESSED	0x20ull
-#define LARGE		0x80ull
-
-/* The guest's page tables, each a page; frames of tests' own; a hole in its memory */
-#define SIZE		0x400000
-#define TABLES		0x100000
+/* Frames of tests' own, in the guest's memory; a hole in that */
 #define FRAMES		0x20000
 #define NO_MEMORY	0x40000000ull
 
@@ -68,31 +55,6 @@ asm(".globl chain_start, chain_first, chain_behind, chain_end\n"
     "	ret\n"
     "chain_end:\n");
 
-/* RDI frames deep, a loop */
-extern const char deep_start[], deep_behind[], deep_return[], deep_leaf[], deep_end[];
-asm(".globl deep_start, deep_behind, deep_return, deep_leaf, deep_end\n"
-    "deep_start:\n"
-    "	call 1f\n"
-    "deep_behind:\n"
-    "	out %al, $0x10\n"
-    "1:	push %rbp\n"
-    "	mov %rsp, %rbp\n"
-    "	dec %rdi\n"
-    "	jz 2f\n"
-    "	call 1b\n"
-    "deep_return:\n"
-    "	leave\n"
-    "	ret\n"
-    "deep_leaf:\n"
-    "2:	mov $1000, %ecx\n"
-    "3:	dec %ecx\n"
-    "	jnz 3b\n"
-    "	dec %rsi\n"
-    "	jnz 2b\n"
-    "	leave\n"
-    "	ret\n"
-    "deep_end:\n");
-
 /* The same loop without any frame */
 extern const char loop64_start[], loop64_end[];
 asm(".globl loop64_start, loop64_end\n"
@@ -108,15 +70,6 @@ asm(".globl loop64_start, loop64_end\n"
 
 static int device;
 
-/* What a guest is like */
-struct mode {
-	const char *name;
-	uint64_t base;		/* where its memory is mapped */
-	unsigned int levels;	/* of page tables: 4 or 5 */
-	unsigned int leaf;	/* in which of them: 1 to 3 */
-	bool user;
-};
-
 static const struct mode modes[] = {
 	{ "kernel", 0xffffffff80000000, 4, 1, false },
 	{ "kernel, pages of 2 MiB", 0xffff888000000000, 4, 2, false },
@@ -124,85 +77,6 @@ static const struct mode modes[] = {
 	{ "process, pages of 1 GiB", 0x7f0000000000, 4, 3, true },
 	{ "5 levels", 0xff11000000000000, 5, 1, false },
 };
-
-static uint64_t *table(const struct vm *vm, unsigned int nth)
-{
-	return (uint64_t *)(vm->memory + TABLES + 4096 * nth);
-}
-
-static unsigned int index_of(uint64_t address, unsigned int level)
-{
-	return address >> (12 + 9 * (level - 1)) & 511;
-}
-
-/* The leaf entries are behind each other from table 1 on, those above in tables 10 and more. */
-static uint64_t *leaf_entry(const struct vm *vm, uint64_t offset)
-{
-	return table(vm, 1) + offset / 4096;
-}
-
-static void make_tables(const struct vm *vm, const struct mode *m)
-{
-	unsigned int level, next = 10;
-	uint64_t *entry, at = TABLES + 10 * 4096;
-
-	for (level = m->levels; level > m->leaf; level--) {
-		bool last = level == m->leaf + 1;
-
-		entry = table(vm, next) + index_of(m->base, level);
-		next++;
-		at = last && m->leaf == 1 ? TABLES + 4096 : TABLES + 4096 * next;
-		*entry = at | PRESENT | WRITABLE | USER;
-		/* The guest's memory is in two tables of 4-KiB pages. */
-		if (last && m->leaf == 1)
-			entry[1] = (at + 4096) | PRESENT | WRITABLE | USER;
-	}
-	if (m->leaf == 1) {
-		for (uint64_t page = 0; page < SIZE; page += 4096)
-			*leaf_entry(vm, page) = page | PRESENT | WRITABLE | USER;
-		return;
-	}
-	entry = table(vm, next) + index_of(m->base, m->leaf);
-	entry[0] = PRESENT | WRITABLE | USER | LARGE;
-	if (m->leaf == 2)
-		entry[1] = 0x200000 | PRESENT | WRITABLE | USER | LARGE;
-}
-
-/* Into 64-bit mode, with code at @start; false: the CPU can't */
-static bool prepare(struct vm *vm, const struct mode *m, const char *start, const char *end,
-		    struct kvm_regs regs)
-{
-	struct kvm_sregs sregs;
-
-	*vm = make_vm_with(0, SIZE);
-	make_tables(vm, m);
-	load_code(vm, start, end, (struct kvm_regs){ });
-	IOCTL(vm->vcpu, KVM_GET_SREGS, &sregs);
-	sregs.cr0 |= CR0_PE_PG;
-	sregs.cr3 = TABLES + 10 * 4096;
-	sregs.cr4 |= CR4_PAE | (m->levels == 5 ? CR4_LA57 : 0);
-	sregs.efer |= EFER_LME_LMA;
-	sregs.cs = (struct kvm_segment){
-		.limit = 0xffffffff, .selector = 8 | (m->user ? 3 : 0), .type = 11, .present = 1,
-		.dpl = m->user ? 3 : 0, .s = 1, .l = 1, .g = 1,
-	};
-	sregs.ss = sregs.cs;
-	sregs.ss.selector += 8;
-	sregs.ss.type = 3;
-	sregs.ss.l = 0;
-	sregs.ss.db = 1;
-	sregs.ds = sregs.es = sregs.ss;
-	if (ioctl(vm->vcpu, KVM_SET_SREGS, &sregs)) {
-		free_vm(vm);
-		return false;
-	}
-	regs.rip = m->base + CODE;
-	regs.rsp = m->base + STACK;
-	/* I/O at level 3, too */
-	regs.rflags = 2 | 3 << 12;
-	IOCTL(vm->vcpu, KVM_SET_REGS, &regs);
-	return true;
-}
 
 static struct kvm_vpmu_profile with_stacks(void)
 {
@@ -296,7 +170,7 @@ static void check_chain(const struct mode *m)
 	struct stack s;
 	struct vm vm;
 
-	if (!prepare(&vm, m, chain_start, chain_end, (struct kvm_regs){ .rsi = ROUNDS })) {
+	if (!make_long_mode(&vm, m, chain_start, chain_end, (struct kvm_regs){ .rsi = ROUNDS })) {
 		skip("this CPU has no such paging", "%s: stacks", m->name);
 		return;
 	}
@@ -344,7 +218,7 @@ static void check_deep(unsigned int depth, unsigned int nr, unsigned int why)
 	struct stack s;
 	struct vm vm;
 
-	prepare(&vm, m, deep_start, deep_end, (struct kvm_regs){ .rsi = 300, .rdi = depth });
+	make_long_mode(&vm, m, deep_start, deep_end, (struct kvm_regs){ .rsi = 300, .rdi = depth });
 	p = profile_open(device, with_stacks());
 	run_until(&vm, KVM_EXIT_IO);
 	while (next_stack(&p, &s, &faults)) {
@@ -421,7 +295,7 @@ static void check_hostile(const struct mode *m)
 	const uint64_t base = m->base, frame = base + FRAMES, code = base + CODE;
 	struct vm vm;
 
-	prepare(&vm, m, loop64_start, loop64_end, (struct kvm_regs){ });
+	make_long_mode(&vm, m, loop64_start, loop64_end, (struct kvm_regs){ });
 	/* A caller's frame at FRAMES, the outermost */
 	word(&vm, FRAMES)[1] = code;
 	expect(&vm, frame, 1, KVM_VPMU_STACK_END, code, "one frame");
@@ -474,7 +348,7 @@ static void check_hostile(const struct mode *m)
 	again(&vm, m);
 	/* The highest table as its own next ones, and as a page, whose first words are 0 */
 	if (m->user) {
-		table(&vm, 10)[200] = (TABLES + 10 * 4096) | PRESENT | WRITABLE | USER;
+		table(&vm, 10)[200] = ROOT | PRESENT | WRITABLE | USER;
 		expect(&vm, 200ull << 39 | 200ull << 30 | 200ull << 21 | 200ull << 12, 0,
 		       KVM_VPMU_STACK_END, 0, "page tables in a circle");
 		again(&vm, m);
@@ -495,7 +369,7 @@ static void check_other_modes(void)
 	struct vm vm;
 
 	low.base = 0;
-	prepare(&vm, &low, loop64_start, loop64_end, (struct kvm_regs){ });
+	make_long_mode(&vm, &low, loop64_start, loop64_end, (struct kvm_regs){ });
 	IOCTL(vm.vcpu, KVM_GET_SREGS, &sregs);
 	sregs.cs.l = 0;
 	sregs.cs.db = 1;
@@ -516,7 +390,7 @@ static void check_owner(void)
 	struct stack s;
 	struct vm vm;
 
-	prepare(&vm, m, chain_start, chain_end, (struct kvm_regs){ .rsi = ROUNDS });
+	make_long_mode(&vm, m, chain_start, chain_end, (struct kvm_regs){ .rsi = ROUNDS });
 	what.fd = vm.fd;
 	p = profile_open(device, what);
 	run_until(&vm, KVM_EXIT_IO);

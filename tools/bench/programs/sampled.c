@@ -3,7 +3,7 @@
  * What it costs a computing guest that the host profiles it (KVM_VPMU_PROFILE).  By the emulator's
  * oracle.
  *
- *	sampled [--period INSTRUCTIONS] [--kvm-time]
+ *	sampled [--period INSTRUCTIONS] [--kvm-time] [--stacks CALLS]
  *
  * Prints one line "NAME VALUE" each, of a sample: with all that the host does for it, the VM exit
  * included.  "samples" is how many there were, "instructions" how many the guest executed.
@@ -13,6 +13,7 @@
 #include <linux/perf_event.h>
 
 #include "vm.h"
+#include "long_mode.h"
 #include "pin.h"
 #include "profiles.h"
 #include "waits.h"
@@ -23,10 +24,28 @@
 /* Of the guest's: some 300 ms at 3 GHz and one instruction per cycle */
 #define ROUNDS	25000
 
+/* With call graphs: how many calls deep the guest is; 0: none */
+static unsigned int calls;
+static const struct mode process = { "process", 0x400000000000, 4, 1, true };
+#define DEEP_ROUNDS	500000
+
 static struct kvm_vpmu_profile what = {
 	.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS, .period = 3000000,
 	.flags = KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES, .records = KVM_VPMU_PROFILE_MAX_RECORDS, .fd = -1,
 };
+
+static void run_guest(struct vm *vm)
+{
+	if (!calls) {
+		spin(vm, ROUNDS);
+		return;
+	}
+	IOCTL(vm->vcpu, KVM_SET_REGS, (&(struct kvm_regs){
+		.rip = process.base + CODE, .rsp = process.base + STACK, .rdi = calls, .rsi = DEEP_ROUNDS,
+		.rflags = 2 | 3 << 12,
+	}));
+	run_until(vm, KVM_EXIT_IO);
+}
 
 /* What the guest's run costs: with a profile, whose samples go to *@samples, or without (NULL) */
 static struct cost run_once(int msr, int device, struct vm *vm, uint64_t *samples)
@@ -37,7 +56,7 @@ static struct cost run_once(int msr, int device, struct vm *vm, uint64_t *sample
 	if (samples)
 		p = profile_open(device, what);
 	read_cost(msr, &before);
-	spin(vm, ROUNDS);
+	run_guest(vm);
 	read_cost(msr, &after);
 	if (samples) {
 		*samples = 0;
@@ -74,6 +93,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!what.period)
 			argp_error(state, "'%s' is no period", arg);
 		return 0;
+	case 's':
+		calls = strtoul(arg, NULL, 0);
+		what.flags |= KVM_VPMU_PROFILE_STACKS;
+		return 0;
 	case 'k':
 		what.flags |= KVM_VPMU_PROFILE_KVM_TIME;
 		return 0;
@@ -86,6 +109,7 @@ int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "period", 'p', "INSTRUCTIONS", 0, "from a sample to the next (default: 3000000)", 0 },
+		{ "stacks", 's', "CALLS", 0, "with call graphs, of a guest that many calls deep", 0 },
 		{ "kvm-time", 'k', NULL, 0, "with the time in KVM", 0 },
 		{ }
 	};
@@ -102,14 +126,18 @@ int main(int argc, char **argv)
 		err(1, "/dev/kvm-vpmu");
 	pin(0, 0);
 	msr = open_oracle(0);
-	vm = make_vm(true);
-	load_spin(&vm);
+	if (calls) {
+		make_long_mode(&vm, &process, deep_start, deep_end, (struct kvm_regs){ });
+	} else {
+		vm = make_vm(true);
+		load_spin(&vm);
+	}
 	run_once(msr, device, &vm, &samples);
 	alone = best(msr, device, &vm, NULL);
 	profiled = best(msr, device, &vm, &samples);
 	subtract_cost(&profiled, &alone);
 	printf("samples %llu\ninstructions %llu\n", (unsigned long long)samples,
-	       SPIN_INSTRUCTIONS(ROUNDS));
+	       calls ? DEEP_INSTRUCTIONS(DEEP_ROUNDS) : SPIN_INSTRUCTIONS(ROUNDS));
 	print_cost(&profiled, samples, NULL);
 	free_vm(&vm);
 	return 0;
