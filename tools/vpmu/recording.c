@@ -169,6 +169,8 @@ static void read_vms(struct recording *rec)
 			.info = { .id = number(from, "id"), .pid = number(from, "pid") },
 		};
 		snprintf(vm->name, sizeof(vm->name), "%s", name ? name : "?");
+		/* Once more, as a character may have been cut off. */
+		clean_text(vm->name);
 	}
 	qsort(rec->vm, rec->vms, sizeof(*rec->vm), compare_vms);
 }

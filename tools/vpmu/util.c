@@ -170,9 +170,9 @@ void clean_text(char *text)
 	while (*text) {
 		int n = utf8(text, &c);
 
-		/* C0, DEL, C1, and what changes the direction of text */
+		/* C0, DEL, C1, what changes the direction of text, and no characters */
 		if (!n || c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x2028 && c <= 0x202e) ||
-		    (c >= 0x2066 && c <= 0x2069)) {
+		    (c >= 0x2066 && c <= 0x2069) || c == 0xfffe || c == 0xffff) {
 			*to++ = '?';
 			text += n ? n : 1;
 			continue;

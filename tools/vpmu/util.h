@@ -45,8 +45,8 @@ bool parse_seconds(const char *text, uint64_t *ns);
 bool parse_number(const char *text, uint64_t max, uint64_t *n);
 
 /*
- * Make @text harmless for terminals and JSON: control characters and what isn't
- * UTF-8 become '?'.
+ * Make @text harmless for terminals, JSON and XML: control characters, what isn't
+ * UTF-8 and what no XML has become '?'.
  */
 void clean_text(char *text);
 
