@@ -16,6 +16,7 @@ static const struct format {
 } formats[] = {
 	{ "folded", .export = export_folded },
 	{ "perf", .export_dir = export_perf },
+	{ "svg", .export = export_svg },
 	{ "trace", .export = export_trace },
 };
 
@@ -45,7 +46,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			if (!strcmp(arg, formats[i].name))
 				a->format = &formats[i];
 		if (!a->format)
-			argp_error(state, "format '%s': folded, perf or trace", arg);
+			argp_error(state, "format '%s': folded, perf, svg or trace", arg);
 		return 0;
 	case 'o':
 		a->output = arg;
@@ -102,8 +103,8 @@ static enum status run(struct context *ctx, int argc, char **argv)
 }
 
 static const struct argp_option option_list[] = {
-	{ "format", 'f', "FORMAT", 0, "folded: stacks for flame graphs; perf: a folder for perf report; trace: "
-	  "what vCPUs did when, for Perfetto", 0 },
+	{ "format", 'f', "FORMAT", 0, "folded: stacks for flame graphs; perf: a folder for perf report; svg: "
+	  "a flame graph; trace: what vCPUs did when, for Perfetto", 0 },
 	{ "output", 'o', "FILE", 0, "Where to (stdout); for perf, a folder", 0 },
 	{ }
 };

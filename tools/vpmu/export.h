@@ -15,6 +15,13 @@
 void export_folded(const struct places *places, FILE *out);
 
 /*
+ * The same as a flame graph, in one SVG file that needs nothing else: width by events, colour by
+ * whose time it is.  A click on a frame shows it alone, with its callers and what it has called; a
+ * search marks names.
+ */
+void export_svg(const struct places *places, FILE *out);
+
+/*
  * What each vCPU did when, as JSON for Perfetto and chrome://tracing ("Trace Event Format"): a
  * process for each VM, a thread for each vCPU, times in us since the beginning.
  */

@@ -72,10 +72,13 @@ static const char end_text[] =
 	"{\"pid\": 100, \"name\": \"qemu\"}, {\"pid\": 300, \"name\": \"perf\"},"
 	"{\"pid\": 300, \"ip\": 4096, \"name\": \"main\", \"module\": \"perf\"}]}";
 
+/* JSON of the chunk END */
+static const char *names_text = end_text;
+
 static void write_file(const struct kvm_vpmu_record *record, size_t count, bool whole)
 {
 	struct json_object *begin = moment("begin", BEGIN);
-	struct json_object *end = json_tokener_parse(end_text);
+	struct json_object *end = json_tokener_parse(names_text);
 	FILE *file = fopen(path, "w");
 	size_t i;
 
@@ -565,15 +568,24 @@ static const char orc_folded[] =
 	"web;guest kernel;nginx: worker;do_work 1000\n"
 	"web;guest user;nginx: worker;rest of it;rest of it;handle;handle;handle;handle;malloc 1000\n";
 
-static void export_is(const struct example *e,
-		      void (*export)(const struct places *places, FILE *out), const char *expected)
+/* What is exported, to be freed */
+static char *export_of(const struct example *e,
+		       void (*export)(const struct places *places, FILE *out), size_t *size)
 {
 	char *text;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = open_memstream(&text, size);
 
 	export(&e->places, out);
 	fclose(out);
+	return text;
+}
+
+static void export_is(const struct example *e,
+		      void (*export)(const struct places *places, FILE *out), const char *expected)
+{
+	size_t size;
+	char *text = export_of(e, export, &size);
+
 	assert_string_equal(text, expected);
 	free(text);
 }
@@ -767,13 +779,159 @@ static void perf_data(void **state)
 	free(remove_tree(dir));
 }
 
+/* ---- flame graphs */
+
+static const char svg_text[] =
+	"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+	"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" height=\"128\">\n"
+	"<title>cycles, cloud, 4 samples</title>\n"
+	"<style>";
+
+static const char frames_text[] =
+	"<svg class=\"f k3\" x=\"91.662847%\" y=\"112\" width=\"4.166493%\" height=\"16\">"
+	"<title>work more\n"
+	"1,000 cycles, 4.1%</title><rect width=\"100%\" height=\"100%\"/><text x=\"3\" "
+	"y=\"12\">work more</text></svg>\n"
+	"<svg class=\"f k3\" x=\"0.000000%\" y=\"96\" width=\"95.829340%\" height=\"16\">"
+	"<title>work\n"
+	"23,000 cycles, 95.8%</title><rect width=\"100%\" height=\"100%\"/><text x=\"3\" "
+	"y=\"12\">work</text></svg>\n"
+	"<svg class=\"f k3\" x=\"95.829340%\" y=\"96\" width=\"4.166493%\" height=\"16\">"
+	"<title>work more\n"
+	"1,000 cycles, 4.1%</title><rect width=\"100%\" height=\"100%\"/><text x=\"3\" "
+	"y=\"12\">work more</text></svg>\n"
+	"<svg class=\"f k3\" x=\"0.000000%\" y=\"80\" width=\"100.000000%\" height=\"16\">"
+	"<title>guest kernel\n"
+	"24,001 cycles, 100.0%</title><rect width=\"100%\" height=\"100%\"/><text x=\"3\" "
+	"y=\"12\">guest kernel</text></svg>\n"
+	"<svg class=\"f\" x=\"0.000000%\" y=\"64\" width=\"100.000000%\" height=\"16\">"
+	"<title>web\n"
+	"24,001 cycles, 100.0%</title><rect width=\"100%\" height=\"100%\"/><text x=\"3\" "
+	"y=\"12\">web</text></svg>\n"
+	"<svg class=\"f\" x=\"0.000000%\" y=\"48\" width=\"100.000000%\" height=\"16\">"
+	"<title>all\n"
+	"24,001 cycles, 100.0%</title><rect width=\"100%\" height=\"100%\"/><text x=\"3\" "
+	"y=\"12\">all</text></svg>\n"
+	"<script>";
+
+/* Three functions whose names begin alike, one of which is narrow */
+static void make_alike(struct example *e)
+{
+	struct kvm_vpmu_record records[] = {
+		in_guest(10, 1, 0, 0, 0xffffffff81000101),
+		in_guest(11, 1, 0, 0, 0xffffffff81000101),
+		stack(11, 1, KVM_VPMU_STACK_END, 1, (uint64_t []){ 0xffffffff81000001 }),
+		in_guest(12, 1, 0, 0, 0xffffffff81000001),
+		in_guest(13, 1, 0, 0, 0xffffffff81000201),
+		stack(13, 1, KVM_VPMU_STACK_END, 3, (uint64_t []){
+			0xffffffff81000202, 0xffffffff81000202, 0xffffffff81000202 }),
+	};
+
+	records[3].value = 22000;
+	records[4].value = 1;	/* and deeper than all others */
+	*e = (struct example){ .maps = { map_of(
+		"vpmu-guest-map 1\n"
+		"k ffffffff81000000 work\n"
+		"k ffffffff81000100 work more\n"
+		"k ffffffff81000200 work;more\n") } };
+	write_file(records, ARRAY_SIZE(records), true);
+	read_file(&e->rec);
+	e->places = (struct places){ .recording = &e->rec, .map = e->maps };
+}
+
+static void flame_graphs(void **state)
+{
+	struct example e;
+	char *text;
+	size_t size;
+
+	make_alike(&e);
+	text = export_of(&e, export_svg, &size);
+	assert_memory_equal(text, svg_text, strlen(svg_text));
+	assert_non_null(strstr(text, frames_text));
+	free(text);
+	free_example(&e);
+
+	/* Without samples */
+	write_file(NULL, 0, true);
+	read_file(&e.rec);
+	e.places = (struct places){ .recording = &e.rec };
+	text = export_of(&e, export_svg, &size);
+	assert_non_null(strstr(text, "<title>cycles, cloud, 0 samples</title>"));
+	assert_null(strstr(text, "class=\"f"));
+	free(text);
+	recording_free(&e.rec);
+}
+
+/* ---- names that are made to harm */
+
+static const char hostile_map[] =
+	"vpmu-guest-map 1\n"
+	"k ffffffff81000000 ]]></text></svg><script>alert(1)</script>;&lt;\x1b[31m\n"
+	"k ffffffff81000100 \xff\xc3(\xef\xbf\xbe\xed\xa0\x80\x01\xc3\xa4\n"
+	"p 1000000 64 \" onload='alert(2)' --><!--\n";
+
+/* 127 bytes is all that is kept of a VM's name: its last character is cut off. */
+static const char hostile_names[] =
+	"{\"vm\": [{\"id\": 1, \"pid\": 100, \"name\": \"<b>&\\\"'%0120d\xc3\xa4\"}]}";
+
+/* Without a trigraph */
+static const char hostile_folded[] =
+	"<b>&\"'%0120d?;guest kernel;\" onload='alert(2)' --><!--;"
+	"?" "?(?????\xc3\xa4;]]></text></svg><script>alert(1)</script>:&lt:?[31m 1000\n";
+
+#define ESCAPED "]]&gt;&lt;/text&gt;&lt;/svg&gt;&lt;script&gt;alert(1)&lt;/script&gt;:&amp;lt:?[31m"
+
+static const char hostile_frames[] =
+	"<title>" ESCAPED "\n1,000 &lt;event/&gt;, 100.0%</title>"
+	"<rect width=\"100%\" height=\"100%\"/><text x=\"3\" y=\"12\">" ESCAPED "</text></svg>\n";
+
+static void hostile_export(void **state)
+{
+	const struct kvm_vpmu_record records[] = {
+		in_guest(10, 1, 0, 0x1000000, 0xffffffff81000001),
+		stack(10, 1, KVM_VPMU_STACK_END, 1, (uint64_t []){ 0xffffffff81000102 }),
+	};
+	struct example e = { .maps = { map_of(hostile_map) } };
+	char *text;
+	size_t size, i;
+
+	text = xasprintf(hostile_names, 0);
+	names_text = text;
+	write_file(records, ARRAY_SIZE(records), true);
+	names_text = end_text;
+	free(text);
+	read_file(&e.rec);
+	e.places = (struct places){ .recording = &e.rec, .map = e.maps };
+	text = xasprintf(hostile_folded, 0);
+	export_is(&e, export_folded, text);
+	free(text);
+
+	e.rec.event = "<event/>";
+	e.rec.host = "\"&<host>";
+	text = export_of(&e, export_svg, &size);
+	assert_non_null(strstr(text, "<title>&lt;event/&gt;, &quot;&amp;&lt;host&gt;, 1 samples</title>"));
+	assert_non_null(strstr(text, hostile_frames));
+	assert_int_equal(strlen(text), size);
+	for (i = 0; i < size; i++)
+		if (text[i] == '\n' || text[i] == '\t')
+			text[i] = ' ';
+	/* Nothing else is left that would have to be cleaned. */
+	clean_text(text);
+	assert_int_equal(strlen(text), size);
+	free(text);
+
+	free_example(&e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
 		cmocka_unit_test(looks), cmocka_unit_test(lost_switches), cmocka_unit_test(several),
 		cmocka_unit_test(guest_maps), cmocka_unit_test(reports), cmocka_unit_test(exports),
-		cmocka_unit_test(call_graphs), cmocka_unit_test(perf_data),
+		cmocka_unit_test(call_graphs), cmocka_unit_test(perf_data), cmocka_unit_test(flame_graphs),
+		cmocka_unit_test(hostile_export),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);
