@@ -4,6 +4,7 @@
 
 #include <err.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "input.h"
 #include "util.h"
@@ -13,9 +14,12 @@ static const struct format {
 	void (*export)(const struct places *places, FILE *out);
 	/* Or a folder of files */
 	bool (*export_dir)(const struct places *places, const char *dir);
+	/* Not for terminals */
+	bool binary;
 } formats[] = {
 	{ "folded", .export = export_folded },
 	{ "perf", .export_dir = export_perf },
+	{ "pprof", .export = export_pprof, .binary = true },
 	{ "svg", .export = export_svg },
 	{ "trace", .export = export_trace },
 };
@@ -46,7 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			if (!strcmp(arg, formats[i].name))
 				a->format = &formats[i];
 		if (!a->format)
-			argp_error(state, "format '%s': folded, perf, svg or trace", arg);
+			argp_error(state, "format '%s': folded, perf, pprof, svg or trace", arg);
 		return 0;
 	case 'o':
 		a->output = arg;
@@ -56,6 +60,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "missing --format");
 		if (a->format->export_dir && !a->output)
 			argp_error(state, "--format %s needs a folder: --output", a->format->name);
+		if (a->format->binary && !a->output && isatty(STDOUT_FILENO))
+			argp_error(state, "--format %s isn't for terminals: missing --output",
+				   a->format->name);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -103,8 +110,9 @@ static enum status run(struct context *ctx, int argc, char **argv)
 }
 
 static const struct argp_option option_list[] = {
-	{ "format", 'f', "FORMAT", 0, "folded: stacks for flame graphs; perf: a folder for perf report; svg: "
-	  "a flame graph; trace: what vCPUs did when, for Perfetto", 0 },
+	{ "format", 'f', "FORMAT", 0, "folded: stacks for flame graphs; perf: a folder for perf report; "
+	  "pprof: samples for pprof and others; svg: a flame graph; trace: what vCPUs did when, for Perfetto",
+	  0 },
 	{ "output", 'o', "FILE", 0, "Where to (stdout); for perf, a folder", 0 },
 	{ }
 };

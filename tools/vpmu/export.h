@@ -22,6 +22,12 @@ void export_folded(const struct places *places, FILE *out);
 void export_svg(const struct places *places, FILE *out);
 
 /*
+ * All samples as pprof takes them, compressed (gzip).  The frames are those of export_folded(),
+ * functions with addresses; labels are "vm", "where", "process", "vcpu" and "cpu".
+ */
+void export_pprof(const struct places *places, FILE *out);
+
+/*
  * What each vCPU did when, as JSON for Perfetto and chrome://tracing ("Trace Event Format"): a
  * process for each VM, a thread for each vCPU, times in us since the beginning.
  */

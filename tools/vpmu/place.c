@@ -122,6 +122,7 @@ unsigned int place_callers(const struct places *places, const struct recorded *r
 		frame[i].named = function;
 		frame[i].function = function ? function : page_of(ip, frame[i].buffer);
 		frame[i].module = module ? module : "";
+		frame[i].ip = ip;
 	}
 	return i;
 }

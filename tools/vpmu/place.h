@@ -44,11 +44,13 @@ struct place {
  * @function: as in struct place
  * @module: see there
  * @named: see there
+ * @ip: an address in its call
  * @buffer: for a function without a name
  */
 struct frame {
 	const char *function, *module;
 	bool named;
+	uint64_t ip;
 	char buffer[PLACE_SIZE];
 };
 

@@ -74,7 +74,7 @@ _vpmu() {
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
 	record,-[cFm] | record,--count | record,--frequency | record,--records) return ;;
 	record,-e | record,--event | report,-n | report,--rows | report,-g | report,--guest-map) return ;;
-	export,-f | export,--format) offer="folded perf svg trace" ;;
+	export,-f | export,--format) offer="folded perf pprof svg trace" ;;
 	export,-g | export,--guest-map) return ;;
 	export,-[io] | export,--input | export,--output | check,--report | check,-r | record,-o | record,--output | report,-i | report,--input)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")

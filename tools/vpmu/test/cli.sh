@@ -169,6 +169,9 @@ is "record without a profile: no file" "$(ls "$tmp/none.data" 2>&1)" \
 	"ls: cannot access '$tmp/none.data': No such file or directory"
 run 1 "$vpmu" report -i "$tmp/none.data"
 run 1 "$vpmu" export -f trace -i "$tmp/none.data"
+script -qec "'$vpmu' export -f pprof -i none.data" /dev/null </dev/null >"$tmp/out"
+is "export of a pprof to a terminal: status" $? 2
+has "export of a pprof to a terminal: message" "$(cat "$tmp/out")" "missing --output"
 echo text >"$tmp/text.data"
 run 1 "$vpmu" report -i "$tmp/text.data"
 has "report of another file" "$err" "not a recording"

@@ -30,7 +30,7 @@ offers '\#1 4194301 \#22 4194302' record ""
 offers '\#1 4194301 \#22 4194302' record -e cycles '#1' ""
 offers "" record -c ""
 offers "--format --guest-map --input --output --help" export ""
-offers "folded perf svg trace" export --format ""
+offers "folded perf pprof svg trace" export --format ""
 offers "--guest-map --input --rows --json --help" report -
 offers "" report --rows ""
 offers "--listen --help" serve ""

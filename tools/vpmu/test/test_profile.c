@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "export.h"
 #include "perf_file.h"
+#include "profile.pb-c.h"
 #include "report.h"
 #include "timeline.h"
 #include "util.h"
@@ -779,6 +781,235 @@ static void perf_data(void **state)
 	free(remove_tree(dir));
 }
 
+/* ---- pprof */
+
+#define PPROF_SIZE	1000000
+
+static Perftools__Profiles__Profile *pprof_of(const struct example *e)
+{
+	size_t size;
+	char *text = export_of(e, export_pprof, &size);
+	uint8_t *buffer = malloc(PPROF_SIZE);
+	z_stream z = {
+		.next_in = (unsigned char *)text, .avail_in = size,
+		.next_out = buffer, .avail_out = PPROF_SIZE,
+	};
+	Perftools__Profiles__Profile *profile;
+
+	assert_int_equal(inflateInit2(&z, MAX_WBITS + 16), Z_OK);
+	assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+	assert_int_equal(z.avail_in, 0);
+	profile = perftools__profiles__profile__unpack(NULL, z.total_out, buffer);
+	assert_non_null(profile);
+	inflateEnd(&z);
+	free(buffer);
+	free(text);
+	return profile;
+}
+
+static const char *text_of(const Perftools__Profiles__Profile *p, int64_t number)
+{
+	assert_in_range(number, 0, p->n_string_table - 1);
+	return p->string_table[number];
+}
+
+/* FUNCTION [0xADDRESS [FILE]] */
+static void print_location(const Perftools__Profiles__Profile *p, uint64_t id, FILE *out)
+{
+	const Perftools__Profiles__Location *location;
+	const Perftools__Profiles__Function *function;
+
+	assert_in_range(id, 1, p->n_location);
+	location = p->location[id - 1];
+	assert_int_equal(location->n_line, 1);
+	assert_in_range(location->line[0]->function_id, 1, p->n_function);
+	function = p->function[location->line[0]->function_id - 1];
+	assert_int_equal(function->name, function->system_name);
+	fputs(text_of(p, function->name), out);
+	if (location->address)
+		fprintf(out, " %#lx", location->address);
+	if (!location->mapping_id)
+		return;
+	assert_in_range(location->mapping_id, 1, p->n_mapping);
+	fprintf(out, " %s", text_of(p, p->mapping[location->mapping_id - 1]->filename));
+}
+
+/* LOCATION;LOCATION ...: VALUE... KEY=LABEL... */
+static void print_sample(const Perftools__Profiles__Profile *p,
+			 const Perftools__Profiles__Sample *sample, FILE *out)
+{
+	size_t i;
+
+	for (i = 0; i < sample->n_location_id; i++) {
+		fputs(i ? ";" : "", out);
+		print_location(p, sample->location_id[i], out);
+	}
+	assert_int_equal(sample->n_value, p->n_sample_type);
+	fprintf(out, ": %ld %ld", sample->value[0], sample->value[1]);
+	for (i = 0; i < sample->n_label; i++) {
+		const Perftools__Profiles__Label *label = sample->label[i];
+
+		fprintf(out, " %s=", text_of(p, label->key));
+		if (label->str) {
+			fputs(text_of(p, label->str), out);
+			continue;
+		}
+		/* Else pprof takes 0 for none. */
+		assert_int_equal(label->num_unit, label->key);
+		fprintf(out, "%ld", label->num);
+	}
+	fputc('\n', out);
+}
+
+static void samples_are(const Perftools__Profiles__Profile *p, const char *expected)
+{
+	char *text;
+	size_t size, i;
+	FILE *out = open_memstream(&text, &size);
+
+	for (i = 0; i < p->n_sample; i++)
+		print_sample(p, p->sample[i], out);
+	fclose(out);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void type_is(const Perftools__Profiles__Profile *p,
+		    const Perftools__Profiles__ValueType *type, const char *expected)
+{
+	assert_string_equal(text_of(p, type->type), expected);
+	assert_string_equal(text_of(p, type->unit), "count");
+}
+
+/* IDs are as print_location() takes them, and nothing is there twice. */
+static void tables_are_good(const Perftools__Profiles__Profile *p)
+{
+	size_t i, j;
+
+	assert_string_equal(p->string_table[0], "");
+	for (i = 0; i < p->n_string_table; i++)
+		for (j = 0; j < i; j++)
+			assert_string_not_equal(p->string_table[i], p->string_table[j]);
+	for (i = 0; i < p->n_function; i++) {
+		assert_int_equal(p->function[i]->id, i + 1);
+		for (j = 0; j < i; j++)
+			assert_int_not_equal(p->function[i]->name, p->function[j]->name);
+	}
+	for (i = 0; i < p->n_mapping; i++) {
+		assert_int_equal(p->mapping[i]->id, i + 1);
+		assert_true(p->mapping[i]->has_functions);
+		for (j = 0; j < i; j++)
+			assert_int_not_equal(p->mapping[i]->filename, p->mapping[j]->filename);
+	}
+	for (i = 0; i < p->n_location; i++) {
+		const Perftools__Profiles__Location *at = p->location[i], *other;
+
+		assert_int_equal(at->id, i + 1);
+		for (j = 0; j < i; j++) {
+			other = p->location[j];
+			assert_false(other->mapping_id == at->mapping_id &&
+				     other->address == at->address &&
+				     other->line[0]->function_id == at->line[0]->function_id);
+		}
+	}
+}
+
+static const char pprof_text[] =
+	"handle 0x400200 /usr/sbin/nginx;nginx: worker;guest user;web: 1 1000 vm=web "
+	"where=guest user process=nginx: worker vcpu=0 cpu=0\n"
+	"handle 0x400201 /usr/sbin/nginx;nginx: worker;guest user;web: 1 1000 vm=web "
+	"where=guest user process=nginx: worker vcpu=0 cpu=1\n"
+	"do_work 0xffffffff81000105 kernel;nginx: worker;guest kernel;web: 1 1000 vm=web "
+	"where=guest kernel process=nginx: worker vcpu=0 cpu=2\n"
+	"0x400xxx 0x400200;cr3 0x5000;guest user;db: 1 1000 vm=db where=guest user "
+	"process=cr3 0x5000 vcpu=0 cpu=3\n"
+	"0x1xxx 0x1000;nested guest;db: 1 1000 vm=db where=nested guest vcpu=0 cpu=4\n"
+	"schedule 0xffffffff80010000 kvm;qemu;KVM;web: 1 1000 vm=web where=KVM process=qemu "
+	"vcpu=0 cpu=5\n"
+	"main 0x1000 perf;perf;host: 1 1000 where=host process=perf cpu=6\n"
+	"0x9xxx 0x9999;200;VMM;db: 1 1000 vm=db where=VMM process=200 cpu=7\n"
+	"0xffffffff80000xxx 0xffffffff80000001 kernel;idle;host: 1 1000 where=host "
+	"process=idle cpu=8\n";
+
+static const char deep_pprof[] =
+	"malloc 0x7f0000000500 /usr/lib/libc.so;handle 0x400200 /usr/sbin/nginx;handle "
+	"0x400200 /usr/sbin/nginx;handle 0x400200 /usr/sbin/nginx;handle 0x40021f "
+	"/usr/sbin/nginx;rest of it 0x400220 /usr/sbin/nginx;rest of it 0x400221 "
+	"/usr/sbin/nginx;nginx: worker;guest user;web: 1 1000 vm=web where=guest user "
+	"process=nginx: worker vcpu=0 cpu=0\n"
+	"do_work 0xffffffff81000105 kernel;do_work 0xffffffff81000105 kernel;nginx: "
+	"worker;guest kernel;web: 1 1000 vm=web where=guest kernel process=nginx: worker "
+	"vcpu=0 cpu=3\n"
+	"0x400xxx 0x400200;0x500xxx 0x500000;cr3 0x5000;guest user;db: 1 1000 vm=db "
+	"where=guest user process=cr3 0x5000 vcpu=0 cpu=5\n"
+	"0x400xxx 0x400200;cr3 0x5000;guest user;db: 1 1000 vm=db where=guest user "
+	"process=cr3 0x5000 vcpu=0 cpu=7\n"
+	"0x400xxx 0x400200;cr3 0x5000;guest user;db: 1 1000 vm=db where=guest user "
+	"process=cr3 0x5000 vcpu=0 cpu=8\n";
+
+static void pprofs(void **state)
+{
+	Perftools__Profiles__Profile *p;
+	struct example e;
+
+	make_example(&e, KVM_VPMU_PUT_READ, 0);
+	p = pprof_of(&e);
+	assert_int_equal(p->n_sample_type, 2);
+	type_is(p, p->sample_type[0], "samples");
+	type_is(p, p->sample_type[1], "cycles");
+	assert_string_equal(text_of(p, p->default_sample_type), "cycles");
+	type_is(p, p->period_type, "cycles");
+	assert_int_equal(p->period, 1000);
+	assert_int_equal(p->time_nanos, 1800000000 * NS_PER_S);
+	assert_int_equal(p->duration_nanos, LENGTH / 2);
+	assert_int_equal(p->n_comment, 1);
+	assert_string_equal(text_of(p, p->comment[0]), "cloud, Linux 6.12, vpmu " VERSION);
+	tables_are_good(p);
+	samples_are(p, pprof_text);
+	perftools__profiles__profile__free_unpacked(p, NULL);
+
+	/* With a frequency */
+	e.rec.period = 0;
+	p = pprof_of(&e);
+	assert_null(p->period_type);
+	assert_int_equal(p->period, 0);
+	perftools__profiles__profile__free_unpacked(p, NULL);
+	free_example(&e);
+
+	make_stacks(&e, false);
+	p = pprof_of(&e);
+	tables_are_good(p);
+	samples_are(p, deep_pprof);
+	perftools__profiles__profile__free_unpacked(p, NULL);
+	free_example(&e);
+}
+
+/* More than zlib writes at once */
+static void large_pprof(void **state)
+{
+	static struct kvm_vpmu_record records[5000];
+	Perftools__Profiles__Profile *p;
+	struct example e = { };
+	uint64_t ip = 1;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(records); i++) {
+		/* As random numbers are, so that it can't be compressed much */
+		ip = ip * 6364136223846793005 + 1442695040888963407;
+		records[i] = in_guest(10 + i, 1, 3, 0x1000, ip | 1);
+	}
+	write_file(records, ARRAY_SIZE(records), true);
+	read_file(&e.rec);
+	e.places.recording = &e.rec;
+	p = pprof_of(&e);
+	assert_int_equal(p->n_sample, ARRAY_SIZE(records));
+	for (i = 0; i < ARRAY_SIZE(records); i++)
+		assert_int_equal(p->location[p->sample[i]->location_id[0] - 1]->address,
+				 records[i].ip);
+	perftools__profiles__profile__free_unpacked(p, NULL);
+	recording_free(&e.rec);
+}
+
 /* ---- flame graphs */
 
 static const char svg_text[] =
@@ -893,6 +1124,7 @@ static void hostile_export(void **state)
 		stack(10, 1, KVM_VPMU_STACK_END, 1, (uint64_t []){ 0xffffffff81000102 }),
 	};
 	struct example e = { .maps = { map_of(hostile_map) } };
+	Perftools__Profiles__Profile *p;
 	char *text;
 	size_t size, i;
 
@@ -921,6 +1153,15 @@ static void hostile_export(void **state)
 	assert_int_equal(strlen(text), size);
 	free(text);
 
+	p = pprof_of(&e);
+	tables_are_good(p);
+	for (i = 0; i < p->n_string_table; i++) {
+		text = xasprintf("%s", p->string_table[i]);
+		clean_text(text);
+		assert_string_equal(text, p->string_table[i]);
+		free(text);
+	}
+	perftools__profiles__profile__free_unpacked(p, NULL);
 	free_example(&e);
 }
 
@@ -930,7 +1171,8 @@ int main(void)
 		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
 		cmocka_unit_test(looks), cmocka_unit_test(lost_switches), cmocka_unit_test(several),
 		cmocka_unit_test(guest_maps), cmocka_unit_test(reports), cmocka_unit_test(exports),
-		cmocka_unit_test(call_graphs), cmocka_unit_test(perf_data), cmocka_unit_test(flame_graphs),
+		cmocka_unit_test(call_graphs), cmocka_unit_test(perf_data), cmocka_unit_test(pprofs),
+		cmocka_unit_test(large_pprof), cmocka_unit_test(flame_graphs),
 		cmocka_unit_test(hostile_export),
 	};
 
