@@ -11,14 +11,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file that was printed; its number is its place in the array. */
+/*
+ * A file that was printed; its number is its place in the array.  @fd: from which its functions
+ * will be read, as they take long; -1: they were, or it can't be opened
+ */
 struct file {
 	unsigned int major, minor;
 	uint64_t inode;
+	int fd;
 };
 
 static struct file *file;
 static size_t files;
+
+/* The functions of those in front of this one were printed. */
+static size_t done;
 
 /* A line of /proc/PID/maps */
 struct mapping {
@@ -121,12 +128,12 @@ static void print_functions(FILE *out, size_t number, const struct elf *elf)
 }
 
 /* A process may have another root. */
-static int open_file(int pid, const char *path)
+static int open_file(int thread, const char *path)
 {
 	char *full;
 	int fd;
 
-	if (asprintf(&full, "/proc/%d/root%s", pid, path) < 0)
+	if (asprintf(&full, "/proc/%d/root%s", thread, path) < 0)
 		errx(1, "out of memory");
 	fd = open(full, O_RDONLY | O_CLOEXEC);
 	free(full);
@@ -156,25 +163,29 @@ static char *read_file(int fd, size_t *size)
 	return data;
 }
 
-static void print_file(FILE *out, size_t number, int pid, const char *path)
+bool files_print_functions(FILE *out)
 {
-	int fd = open_file(pid, path);
 	struct elf elf = { };
 	char *data;
+	size_t i;
 
-	fprintf(out, "f %zx %s\n", number, path);
-	if (fd < 0)
-		return;
-	data = read_file(fd, &elf.size);
-	close(fd);
+	while (done < files && file[done].fd < 0)
+		done++;
+	if (done == files)
+		return false;
+	i = done++;
+	data = read_file(file[i].fd, &elf.size);
+	close(file[i].fd);
+	file[i].fd = -1;
 	elf.data = data;
 	if (data && parse_elf(&elf))
-		print_functions(out, number, &elf);
+		print_functions(out, i, &elf);
 	free(data);
+	return true;
 }
 
 /* The number of the file that @m maps; prints a new one. */
-static size_t number_of(FILE *out, int pid, const struct mapping *m)
+static size_t number_of(FILE *out, int thread, const struct mapping *m)
 {
 	size_t i;
 
@@ -186,7 +197,9 @@ static size_t number_of(FILE *out, int pid, const struct mapping *m)
 	if (!file)
 		errx(1, "out of memory");
 	file[files] = m->file;
-	print_file(out, files, pid, m->path);
+	/* The process may end at once. */
+	file[files].fd = open_file(thread, m->path);
+	fprintf(out, "f %zx %s\n", files, m->path);
 	return files++;
 }
 
@@ -201,13 +214,13 @@ static bool parse(const char *line, struct mapping *m)
 	       permissions[2] == 'x' && m->path[0] == '/';
 }
 
-void files_print(FILE *out, int pid, uint64_t root)
+void files_print(FILE *out, FILE *lines, int thread, uint64_t number)
 {
 	char path[32], *line = NULL;
 	size_t room = 0;
 	FILE *maps;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", thread);
 	maps = fopen(path, "re");
 	/* The process has ended. */
 	if (!maps)
@@ -217,8 +230,8 @@ void files_print(FILE *out, int pid, uint64_t root)
 
 		if (!parse(line, &m))
 			continue;
-		fprintf(out, "m %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 " %zx\n", root,
-			m.start, m.end, m.offset, number_of(out, pid, &m));
+		fprintf(lines, "m %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 " %zx\n", number,
+			m.start, m.end, m.offset, number_of(out, thread, &m));
 	}
 	free(line);
 	fclose(maps);

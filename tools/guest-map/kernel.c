@@ -15,18 +15,16 @@
 /* arch/x86/include/asm/page_64_types.h: where the kernel's image begins, before relocation */
 #define START_KERNEL_MAP	0xffffffff80000000ull
 
-/* More processes than a kernel can have: PID_MAX_LIMIT of linux/threads.h */
-#define MAX_PROCESSES		(4 * 1024 * 1024)
-
-/* TASK_COMM_LEN of linux/sched.h */
-#define COMM_SIZE		16
+/* A thread of the kernel's, which may use a process's memory for a while: linux/sched.h */
+#define PF_KTHREAD		0x00200000
 
 /* Addresses of variables */
-static uint64_t init_task, page_offset_base, phys_base, init_top_pgt;
+static uint64_t init_task, page_offset_base, phys_base, init_top_pgt, tsc_khz;
 
 /* Where members are, in bytes */
 static struct {
-	unsigned int tasks, mm, tgid, comm, pgd;
+	unsigned int tasks, mm, pid, tgid, comm, flags, start_time, signal, thread_node;
+	unsigned int pgd, exec_vm, thread_head;
 } offset;
 
 /* /proc/kcore: memory by its address, as a core file */
@@ -44,6 +42,7 @@ static const struct {
 	{ "page_offset_base", &page_offset_base },
 	{ "phys_base", &phys_base },
 	{ "init_top_pgt", &init_top_pgt },
+	{ "tsc_khz", &tsc_khz },
 };
 
 /* A line "ADDRESS TYPE NAME[\t[MODULE]]"; false at the end */
@@ -127,9 +126,16 @@ static const struct {
 } members[] = {
 	{ "task_struct", "tasks", &offset.tasks },
 	{ "task_struct", "mm", &offset.mm },
+	{ "task_struct", "pid", &offset.pid },
 	{ "task_struct", "tgid", &offset.tgid },
 	{ "task_struct", "comm", &offset.comm },
+	{ "task_struct", "flags", &offset.flags },
+	{ "task_struct", "start_time", &offset.start_time },
+	{ "task_struct", "signal", &offset.signal },
+	{ "task_struct", "thread_node", &offset.thread_node },
+	{ "signal_struct", "thread_head", &offset.thread_head },
 	{ "mm_struct", "pgd", &offset.pgd },
+	{ "mm_struct", "exec_vm", &offset.exec_vm },
 };
 
 static void find_members(void)
@@ -204,34 +210,84 @@ uint64_t kernel_root(void)
 	return init_top_pgt - START_KERNEL_MAP + read_number(phys_base);
 }
 
-/* A task's page table; 0: it has none. */
-static uint64_t root_of(uint64_t task)
+bool kernel_has_user_roots(void)
 {
-	uint64_t mm = read_number(task + offset.mm);
-	uint64_t pgd = mm ? read_number(mm + offset.pgd) : 0;
+	FILE *file = fopen("/proc/cpuinfo", "re");
+	char *line = NULL;
+	size_t room = 0;
+	bool found = false;
 
-	return pgd ? pgd - read_number(page_offset_base) : 0;
+	if (!file)
+		err(1, "/proc/cpuinfo");
+	while (!found && getline(&line, &room, file) > 0)
+		found = !strncmp(line, "flags", 5) &&
+			(strstr(line, " pti ") || strstr(line, " pti\n"));
+	free(line);
+	fclose(file);
+	return found;
 }
 
-bool kernel_processes(void (*call)(int pid, uint64_t root, const char *name))
+unsigned int kernel_tsc_khz(void)
+{
+	static unsigned int khz;
+
+	if (!khz && !read_memory(tsc_khz, &khz, sizeof(khz)))
+		errx(1, "/proc/kcore can't be read");
+	return khz;
+}
+
+/*
+ * A process's memory, an mm_struct; 0: it has none.  *@task: its first thread, which may have
+ * ended; then it becomes another one.
+ */
+static uint64_t memory_of(uint64_t *task)
+{
+	uint64_t mm = read_number(*task + offset.mm), signal, head, at;
+	unsigned int n;
+
+	if (mm)
+		return mm;
+	signal = read_number(*task + offset.signal);
+	head = signal + offset.thread_head;
+	at = signal ? read_number(head) : 0;
+	for (n = 0; !mm && at && at != head && n < MAX_PROCESSES; n++, at = read_number(at)) {
+		*task = at - offset.thread_node;
+		mm = read_number(*task + offset.mm);
+	}
+	return mm;
+}
+
+/* False: @task isn't there any more. */
+static bool look_at(uint64_t task, void (*call)(const struct kernel_process *process))
+{
+	struct kernel_process process = { };
+	uint64_t mm, pgd, thread = task;
+	uint32_t flags;
+
+	if (!read_memory(task + offset.flags, &flags, sizeof(flags)))
+		return false;
+	mm = flags & PF_KTHREAD ? 0 : memory_of(&thread);
+	pgd = mm ? read_number(mm + offset.pgd) : 0;
+	if (!pgd)
+		return true;
+	process.root = pgd - read_number(page_offset_base);
+	process.began = read_number(task + offset.start_time);
+	process.code = read_number(mm + offset.exec_vm);
+	if (!read_memory(task + offset.tgid, &process.pid, sizeof(process.pid)) ||
+	    !read_memory(thread + offset.pid, &process.thread, sizeof(process.thread)) ||
+	    !read_memory(task + offset.comm, process.name, COMM_SIZE))
+		return false;
+	call(&process);
+	return true;
+}
+
+bool kernel_processes(void (*call)(const struct kernel_process *process))
 {
 	uint64_t first = init_task + offset.tasks, at = read_number(first);
 	unsigned int n;
 
-	for (n = 0; at != first; at = read_number(at)) {
-		char name[COMM_SIZE + 1] = "";
-		int32_t pid;
-		uint64_t root;
-
-		if (!at || n++ > MAX_PROCESSES)
+	for (n = 0; at != first; at = read_number(at))
+		if (!at || n++ > MAX_PROCESSES || !look_at(at - offset.tasks, call))
 			return false;
-		root = root_of(at - offset.tasks);
-		if (!root)
-			continue;
-		if (!read_memory(at - offset.tasks + offset.tgid, &pid, sizeof(pid)) ||
-		    !read_memory(at - offset.tasks + offset.comm, name, COMM_SIZE))
-			return false;
-		call(pid, root, name);
-	}
 	return true;
 }

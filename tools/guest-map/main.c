@@ -9,11 +9,13 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "files.h"
 #include "kernel.h"
+#include "processes.h"
 
 const char *argp_program_version = "vpmu-guest-map 1";
 
@@ -30,38 +32,8 @@ struct options {
 	const char *output;
 };
 
-/* A process that was printed: one that calls exec() has another page table then. */
-struct seen {
-	int pid;
-	uint64_t root;
-};
-
-static struct seen *seen;
-static size_t nr_seen;
 static FILE *out;
 static volatile sig_atomic_t ended;
-
-static bool is_new(int pid, uint64_t root)
-{
-	size_t i;
-
-	for (i = nr_seen; i--;)
-		if (seen[i].pid == pid && seen[i].root == root)
-			return false;
-	seen = realloc(seen, (nr_seen + 1) * sizeof(*seen));
-	if (!seen)
-		errx(1, "out of memory");
-	seen[nr_seen++] = (struct seen){ .pid = pid, .root = root };
-	return true;
-}
-
-static void print_process(int pid, uint64_t root, const char *name)
-{
-	if (!is_new(pid, root))
-		return;
-	fprintf(out, "p %" PRIx64 " %x %s\n", root, pid, name);
-	files_print(out, pid, root);
-}
 
 static void end(int signal)
 {
@@ -97,6 +69,57 @@ static const struct argp argp = {
 	NULL, NULL, NULL
 };
 
+/* One for each that a process has mapped, until its functions were read */
+static void allow_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void look(const struct options *options)
+{
+	if (!processes_look() && !options->follow)
+		warnx("processes came or went meanwhile: some may be missing");
+	if (fflush(out))
+		err(1, "%s", options->output ? options->output : "stdout");
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000ull + time.tv_nsec / 1000;
+}
+
+/* Look, and between two looks read files, until a signal comes. */
+static void follow(const struct options *options)
+{
+	bool ready = false;
+
+	/* Those that follow are short. */
+	setpriority(PRIO_PROCESS, 0, -20);
+	while (!ended) {
+		uint64_t next = now_us() + PAUSE_US, now;
+		bool more = true;
+
+		while (more && now_us() < next)
+			more = files_print_functions(out);
+		if (!more && !ready) {
+			fprintf(stderr, "vpmu-guest-map: ready; Ctrl-C ends it\n");
+			ready = true;
+		}
+		now = now_us();
+		if (now < next && !ended)
+			usleep(next - now);
+		look(options);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = end };
@@ -107,22 +130,27 @@ int main(int argc, char **argv)
 	if (!out)
 		err(1, "%s", options.output);
 	kernel_open();
+	allow_files();
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 
 	fputs("vpmu-guest-map 1\n", out);
+	if (kernel_has_user_roots())
+		fputs("u\n", out);
 	kernel_print_functions(out);
-	fprintf(out, "p %" PRIx64 " 0 kernel\n", kernel_root());
-	do {
-		bool all = kernel_processes(print_process);
-
-		if (!all && !options.follow)
-			warnx("processes came or went meanwhile: some may be missing");
-		if (fflush(out))
-			err(1, "%s", options.output ? options.output : "stdout");
-		if (options.follow && !ended)
-			usleep(PAUSE_US);
-	} while (options.follow && !ended);
+	fprintf(out, "p 0 %" PRIx64 " 0 0 kernel\n", kernel_root());
+	if (!processes_open(out, options.follow))
+		warnx("this kernel doesn't tell when processes come and go (CONFIG_PROC_EVENTS): "
+		      "those that live for less than 0.2 s have no name");
+	look(&options);
+	while (!options.follow && files_print_functions(out))
+		;
+	if (options.follow)
+		follow(&options);
+	/* What the last look found is printed when it's there still. */
+	look(&options);
+	while (files_print_functions(out))
+		;
 	if (fclose(out))
 		err(1, "%s", options.output ? options.output : "stdout");
 	return 0;

@@ -106,14 +106,14 @@ static enum status find_vms(struct recorder *rec)
 	return STATUS_OK;
 }
 
-static bool is_known(const struct recorder *rec, uint64_t id)
+static struct vm *known(const struct recorder *rec, uint64_t id)
 {
 	size_t i;
 
 	for (i = 0; i < rec->vm.count; i++)
 		if (rec->vm.vm[i].info.id == id)
-			return true;
-	return false;
+			return &rec->vm.vm[i];
+	return NULL;
 }
 
 /* VMs come and go: keep each that was there once. */
@@ -125,10 +125,15 @@ static void note_vms(struct recorder *rec)
 	if (vm_list_get(&now, rec->dev, rec->proc))
 		return;
 	for (i = 0; i < now.count; i++) {
-		if (is_known(rec, now.vm[i].info.id))
-			continue;
-		rec->vm.vm = xrealloc(rec->vm.vm, (rec->vm.count + 1) * sizeof(*rec->vm.vm));
-		rec->vm.vm[rec->vm.count++] = now.vm[i];
+		struct vm *vm = known(rec, now.vm[i].info.id);
+
+		if (!vm) {
+			rec->vm.vm = xrealloc(rec->vm.vm,
+					      (rec->vm.count + 1) * sizeof(*rec->vm.vm));
+			vm = &rec->vm.vm[rec->vm.count++];
+			*vm = now.vm[i];
+		}
+		guest_clock_look(&vm->clock, GUEST_CLOCK_FOLDER, vm->info.pid);
 	}
 	vm_list_free(&now);
 }
@@ -348,6 +353,20 @@ static struct json_object *cpus_json(const struct recorder *rec)
 	return cpus;
 }
 
+static struct json_object *recorded_vm_json(const struct vm *vm)
+{
+	struct json_object *object = vm_json(vm), *clock;
+
+	if (!vm->clock.known)
+		return object;
+	clock = json_object_new_object();
+	json_object_object_add(clock, "offset", json_object_new_uint64(vm->clock.offset));
+	json_object_object_add(clock, "ratio", json_object_new_uint64(vm->clock.ratio));
+	json_object_object_add(clock, "bits", json_object_new_int(vm->clock.bits));
+	json_object_object_add(object, "clock", clock);
+	return object;
+}
+
 /* Gives @cpus up. */
 static bool write_end(struct recorder *rec, struct moment end, struct json_object *cpus)
 {
@@ -357,7 +376,7 @@ static bool write_end(struct recorder *rec, struct moment end, struct json_objec
 
 	for (i = 0; i < rec->vm.count; i++)
 		if (is_wanted(rec, rec->vm.vm[i].info.id))
-			json_object_array_add(vms, vm_json(&rec->vm.vm[i]));
+			json_object_array_add(vms, recorded_vm_json(&rec->vm.vm[i]));
 	json_object_object_add(info, "end", moment_json(end));
 	json_object_object_add(info, "cpu", cpus);
 	json_object_object_add(info, "vm", vms);

@@ -29,7 +29,7 @@
 /* The process of the kernel's addresses, as perf has it */
 #define KERNEL_PID	(-1u)
 
-/* The process of what vCPUs did; and those that have no number, from here on */
+/* The process of what vCPUs did; and those whose number isn't known, from here on */
 #define VCPU_PID	0
 #define UNKNOWN_PID	0x40000000u
 
@@ -53,7 +53,7 @@ struct known {
 	bool behind;
 };
 
-/* A process of some machine */
+/* A process of some machine, and what it's called there */
 struct named {
 	uint64_t machine;
 	uint32_t pid;
@@ -170,18 +170,35 @@ static int compare_named(const void *a, const void *b)
 	return (left->pid > right->pid) - (left->pid < right->pid);
 }
 
-/* Guests' processes are called "VM:PROCESS": perf shows no machines. */
+static const struct named *find_named(const struct export *e, const struct vm *vm, uint32_t pid)
+{
+	const struct named key = { .machine = vm ? vm->info.id : HOST, .pid = pid };
+	struct named *const *found = tfind(&key, &e->named, compare_named);
+
+	return found ? *found : NULL;
+}
+
 static void name_process(struct export *e, const struct vm *vm, uint32_t pid, const char *name)
 {
-	struct named key = { .machine = vm ? vm->info.id : HOST, .pid = pid }, *new;
+	struct named *new;
 
-	if (tfind(&key, &e->named, compare_named))
+	if (find_named(e, vm, pid))
 		return;
 	new = xrealloc(NULL, sizeof(*new));
-	*new = key;
-	new->name = !vm ? xasprintf("%s", name) : !*name ? xasprintf("%s", vm->name) :
-		    xasprintf("%s:%s", vm->name, name);
+	*new = (struct named){
+		.machine = vm ? vm->info.id : HOST, .pid = pid, .name = xasprintf("%s", name),
+	};
 	search(new, &e->named, compare_named);
+}
+
+/* A number for a guest's process by its name: FNV-1a */
+static uint32_t pid_by_name(const char *name)
+{
+	uint32_t hash = 2166136261u;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619u;
+	return UNKNOWN_PID | (hash & (UNKNOWN_PID - 1));
 }
 
 /**
@@ -203,6 +220,7 @@ static struct where where_of(const struct export *e, const struct recorded *samp
 {
 	const struct kvm_vpmu_record *r = &sample->r;
 	bool guest = r->mode == KVM_VPMU_MODE_GUEST || r->mode == KVM_VPMU_MODE_NESTED;
+	const struct named *named;
 	struct where w = {
 		.pid = r->pid, .kernel = r->mode == KVM_VPMU_MODE_HOST_KERNEL,
 	};
@@ -218,8 +236,10 @@ static struct where where_of(const struct export *e, const struct recorded *samp
 	w.kernel = r->cpl != 3;
 	w.misc = w.kernel ? PERF_RECORD_MISC_GUEST_KERNEL : PERF_RECORD_MISC_GUEST_USER;
 	w.pid = place_guest_pid(e->places, sample);
-	if (!w.pid)
-		w.pid = UNKNOWN_PID | (r->cr3 >> 12 & (UNKNOWN_PID - 1));
+	named = find_named(e, w.vm, w.pid);
+	/* After exec(), a process is another one for perf. */
+	if (!w.pid || (named && strcmp(named->name, place->process)))
+		w.pid = pid_by_name(place->process);
 	return w;
 }
 
@@ -352,14 +372,20 @@ static void write_name(const void *node, VISIT visit, void *arg)
 {
 	const struct named *named = *(struct named *const *)node;
 	struct export *e = arg;
+	const struct vm *vm = recording_vm(e->places->recording, named->machine);
+	char *name;
 
 	if (visit != postorder && visit != leaf)
 		return;
+	/* perf shows no machines. */
+	name = !vm ? xasprintf("%s", named->name) : !*named->name ? xasprintf("%s", vm->name) :
+	       xasprintf("%s:%s", vm->name, named->name);
 	perf_record_begin(&e->record, PERF_RECORD_COMM, named->machine == HOST ?
 			  PERF_RECORD_MISC_USER : PERF_RECORD_MISC_GUEST_USER);
 	perf_record_u32(&e->record, named->pid);
 	perf_record_u32(&e->record, named->pid);
-	perf_record_text(&e->record, named->name);
+	perf_record_text(&e->record, name);
+	free(name);
 	end_record(e, named->pid, id_of_machine(e, named->machine));
 }
 

@@ -8,7 +8,7 @@
 
 #include "util.h"
 
-/* The page table for user mode is behind that of the kernel (PTI_PGTABLE_SWITCH_BIT of Linux). */
+/* KPTI's page table for user mode is behind the kernel's (PTI_PGTABLE_SWITCH_BIT of Linux). */
 #define KPTI_USER	0x1000ull
 
 /* The first address of a kernel: half of them, with 4 or 5 levels of page tables */
@@ -16,16 +16,17 @@
 
 /**
  * struct entry - a line
- * @key: what lines of one kind are sorted by first: the page table, or the file's number
- * @start: and then: an address, an offset
+ * @key: what lines of one kind are sorted by first: the page table, or a file's or process's number
+ * @start: and then: an address, an offset, a TSC
  * @end: behind the last one; 0: not known
  * @offset: of a mapping: in its file; of a process: its PID
+ * @number: of a process: its number
  * @file: of a mapping: the file's number
  * @name: of all others
  * @module: of a function of the kernel: its module; NULL: the kernel itself
  */
 struct entry {
-	uint64_t key, start, end, offset, file;
+	uint64_t key, start, end, offset, file, number;
 	char *name, *module;
 };
 
@@ -34,9 +35,13 @@ struct entries {
 	size_t count, room;
 };
 
+struct guest_process {
+	struct entry entry;
+};
+
 struct guest_map {
-	struct entries function, process, file, symbol, mapping;
-	bool no_frames;
+	struct entries function, process, end, file, symbol, mapping;
+	bool no_frames, user_roots;
 };
 
 static void add(struct entries *entries, struct entry entry, const char *name)
@@ -95,9 +100,19 @@ static bool read_line(struct guest_map *map, const char *line)
 		map->no_frames = true;
 		return true;
 	case 'p':
-		if (numbers < 2 || !behind(line, 2))
+		if (numbers < 4 || !behind(line, 4))
 			return false;
-		add(&map->process, (struct entry){ .key = n[0], .offset = n[1] }, behind(line, 2));
+		add(&map->process, (struct entry){
+			.key = n[1], .start = n[3], .number = n[0], .offset = n[2],
+		}, behind(line, 4));
+		return true;
+	case 'e':
+		if (numbers < 2)
+			return false;
+		add(&map->end, (struct entry){ .key = n[0], .end = n[1] }, NULL);
+		return true;
+	case 'u':
+		map->user_roots = true;
 		return true;
 	case 'f':
 		if (numbers < 1 || !behind(line, 1))
@@ -153,6 +168,47 @@ static bool read_lines(struct guest_map *map, FILE *file)
 	return good;
 }
 
+/* The last entry with @key that doesn't start behind @start; NULL: none */
+static struct entry *last(const struct entries *entries, uint64_t key, uint64_t start)
+{
+	const struct entry wanted = { .key = key, .start = start };
+	size_t low = 0, high = entries->count;
+	struct entry *found;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (compare(&entries->entry[middle], &wanted) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return NULL;
+	found = &entries->entry[low - 1];
+	return found->key == key ? found : NULL;
+}
+
+/* The same, unless it ends in front of @start */
+static const struct entry *find(const struct entries *entries, uint64_t key, uint64_t start)
+{
+	const struct entry *found = last(entries, key, start);
+
+	return found && (!found->end || start < found->end) ? found : NULL;
+}
+
+static void find_ends(struct guest_map *map)
+{
+	size_t i;
+
+	for (i = 0; i < map->process.count; i++) {
+		struct entry *process = &map->process.entry[i];
+		const struct entry *end = last(&map->end, process->number, 0);
+
+		process->end = end ? end->end : 0;
+	}
+}
+
 struct guest_map *guest_map_read(const char *path, FILE *messages)
 {
 	FILE *file = fopen(path, "re");
@@ -174,6 +230,8 @@ struct guest_map *guest_map_read(const char *path, FILE *messages)
 	}
 	sort(&map->function);
 	sort(&map->process);
+	sort(&map->end);
+	find_ends(map);
 	sort(&map->file);
 	sort(&map->symbol);
 	sort(&map->mapping);
@@ -197,55 +255,53 @@ void guest_map_free(struct guest_map *map)
 		return;
 	free_entries(&map->function);
 	free_entries(&map->process);
+	free_entries(&map->end);
 	free_entries(&map->file);
 	free_entries(&map->symbol);
 	free_entries(&map->mapping);
 	free(map);
 }
 
-/* The last entry with @key that doesn't start behind @start, nor ends in front of it; NULL: none */
-static const struct entry *find(const struct entries *entries, uint64_t key, uint64_t start)
+/* A child of vfork() has its parent's page table until it calls exec(): the later one is it. */
+static const struct entry *at_time(const struct guest_map *map, uint64_t root, uint64_t tsc)
 {
-	const struct entry wanted = { .key = key, .start = start };
-	size_t low = 0, high = entries->count;
-	const struct entry *found;
+	const struct entry *process = last(&map->process, root, tsc), *first = map->process.entry;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
+	while (process && process->end && tsc >= process->end)
+		process = process > first && process[-1].key == root ? process - 1 : NULL;
+	return process;
+}
 
-		if (compare(&entries->entry[middle], &wanted) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+static const struct entry *at_any_time(const struct guest_map *map, uint64_t root)
+{
+	const struct entry *process = last(&map->process, root, UINT64_MAX);
+
+	if (process && process > map->process.entry && process[-1].key == root)
 		return NULL;
-	found = &entries->entry[low - 1];
-	return found->key == key && (!found->end || start < found->end) ? found : NULL;
+	return process;
 }
 
-/* The page table that the process's lines have */
-static uint64_t main_root(const struct guest_map *map, uint64_t root)
+const struct guest_process *guest_map_process(const struct guest_map *map, uint64_t root,
+					      const uint64_t *tsc)
 {
-	return find(&map->process, root, 0) ? root : root & ~KPTI_USER;
+	if (map->user_roots)
+		root &= ~KPTI_USER;
+	return (const struct guest_process *)(tsc ? at_time(map, root, *tsc) :
+					      at_any_time(map, root));
 }
 
-const char *guest_map_process(const struct guest_map *map, uint64_t root)
+const char *guest_process_name(const struct guest_process *process)
 {
-	const struct entry *process = find(&map->process, main_root(map, root), 0);
-
-	return process ? process->name : NULL;
+	return process ? process->entry.name : NULL;
 }
 
-uint32_t guest_map_pid(const struct guest_map *map, uint64_t root)
+uint32_t guest_process_pid(const struct guest_process *process)
 {
-	const struct entry *process = find(&map->process, main_root(map, root), 0);
-
-	return process ? process->offset : 0;
+	return process ? process->entry.offset : 0;
 }
 
-const char *guest_map_function(const struct guest_map *map, uint64_t root, uint64_t ip,
-			       const char **module)
+const char *guest_map_function(const struct guest_map *map, const struct guest_process *process,
+			       uint64_t ip, const char **module)
 {
 	const struct entry *mapping, *file, *symbol;
 
@@ -255,7 +311,7 @@ const char *guest_map_function(const struct guest_map *map, uint64_t root, uint6
 		*module = symbol && symbol->module ? symbol->module : "kernel";
 		return symbol ? symbol->name : NULL;
 	}
-	mapping = find(&map->mapping, main_root(map, root), ip);
+	mapping = process ? find(&map->mapping, process->entry.number, ip) : NULL;
 	if (!mapping)
 		return NULL;
 	file = find(&map->file, mapping->file, 0);

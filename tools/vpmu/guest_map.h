@@ -6,12 +6,18 @@
  *	vpmu-guest-map 1
  *	k START NAME		a function of the kernel; module's as "NAME [MODULE]"
  *	o			the kernel has no frame pointers (CONFIG_UNWINDER_ORC)
- *	p ROOT PID NAME		a process; ROOT: its page table's physical address
+ *	u			a process has two page tables (KPTI): that for user mode is in the
+ *				page behind the other
+ *	p NUMBER ROOT PID BEGIN NAME	a process has the page table at physical address ROOT; BEGIN:
+ *				since then, the guest's TSC
+ *	e NUMBER END		until then; the process has ended, or called exec()
  *	f NUMBER PATH		a file that processes have mapped
  *	y NUMBER OFFSET SIZE NAME	a function in that file, at OFFSET
- *	m ROOT START END OFFSET NUMBER	a mapping of that process: file NUMBER from OFFSET
+ *	m PROCESS START END OFFSET NUMBER	a mapping of that process, by its number: file NUMBER
+ *				from OFFSET
  *
- * With two page tables for each process (KPTI), that for user mode is in the page behind the other.
+ * When a process has ended, the next one may get its page table's memory.  So a page table's address
+ * alone doesn't tell whose it is.  Lines may be in any order.
  */
 #ifndef GUEST_MAP_H
 #define GUEST_MAP_H
@@ -21,24 +27,32 @@
 #include <stdio.h>
 
 struct guest_map;
+struct guest_process;
 
 /* Read file @path; NULL with a message on @messages: it is none. */
 struct guest_map *guest_map_read(const char *path, FILE *messages);
 
 void guest_map_free(struct guest_map *map);
 
-/* The process with the page table at physical address @root; NULL: not known. */
-const char *guest_map_process(const struct guest_map *map, uint64_t root);
+/*
+ * The process that had the page table at physical address @root when the guest's TSC was *@tsc.
+ * NULL: not known.  If @tsc is NULL, only a page table that one process alone had tells.
+ */
+const struct guest_process *guest_map_process(const struct guest_map *map, uint64_t root,
+					      const uint64_t *tsc);
 
-/* The same process's PID in the guest; 0: not known */
-uint32_t guest_map_pid(const struct guest_map *map, uint64_t root);
+/* Its name; NULL if @process is NULL. */
+const char *guest_process_name(const struct guest_process *process);
+
+/* Its PID in the guest; 0 if @process is NULL. */
+uint32_t guest_process_pid(const struct guest_process *process);
 
 /*
- * The function at address @ip of the process with that page table, or of the kernel.  NULL: not
- * known.  *@module is the file or module, "kernel" for the kernel itself; NULL: not known.
+ * The function at address @ip of @process, or of the kernel.  NULL: not known.  *@module is the file
+ * or module, "kernel" for the kernel itself; NULL: not known.
  */
-const char *guest_map_function(const struct guest_map *map, uint64_t root, uint64_t ip,
-			       const char **module);
+const char *guest_map_function(const struct guest_map *map, const struct guest_process *process,
+			       uint64_t ip, const char **module);
 
 /* Do the kernel's functions keep frame pointers? */
 bool guest_map_has_frames(const struct guest_map *map);

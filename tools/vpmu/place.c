@@ -18,6 +18,15 @@ static struct guest_map *map_of(const struct places *places, const struct vm *vm
 	return vm && places->map ? places->map[vm - places->recording->vm] : NULL;
 }
 
+/* Whose page table it was then; NULL: not known */
+static const struct guest_process *process_of(const struct guest_map *map, const struct vm *vm,
+					      const struct kvm_vpmu_record *r)
+{
+	uint64_t tsc = vm->clock.known ? guest_clock_tsc(&vm->clock, r->tsc) : 0;
+
+	return guest_map_process(map, r->cr3 & CR3_ADDRESS, vm->clock.known ? &tsc : NULL);
+}
+
 static void in_guest(const struct places *places, const struct kvm_vpmu_record *r, struct place *p)
 {
 	const struct guest_map *map = r->mode == KVM_VPMU_MODE_NESTED ? NULL :
@@ -31,8 +40,10 @@ static void in_guest(const struct places *places, const struct kvm_vpmu_record *
 	else
 		p->kind = r->cpl == 3 ? PLACE_USER : PLACE_KERNEL;
 	if (map) {
-		process = guest_map_process(map, r->cr3 & CR3_ADDRESS);
-		function = guest_map_function(map, r->cr3 & CR3_ADDRESS, r->ip, &module);
+		const struct guest_process *its = process_of(map, p->vm, r);
+
+		process = guest_process_name(its);
+		function = guest_map_function(map, its, r->ip, &module);
 	}
 	if (!process && r->cr3)
 		snprintf(p->buffer[0], PLACE_SIZE, "cr3 %#" PRIx64, (uint64_t)(r->cr3 & CR3_ADDRESS));
@@ -107,7 +118,9 @@ unsigned int place_callers(const struct places *places, const struct recorded *r
 {
 	const struct recorded_stack *stack = recording_stack(places->recording, recorded);
 	const struct kvm_vpmu_record *r = &recorded->r;
-	const struct guest_map *map = map_of(places, recording_vm(places->recording, r->vm));
+	const struct vm *vm = recording_vm(places->recording, r->vm);
+	const struct guest_map *map = map_of(places, vm);
+	const struct guest_process *process = map ? process_of(map, vm, r) : NULL;
 	unsigned int i;
 
 	if (!stack || (map && r->cpl != 3 && !guest_map_has_frames(map)))
@@ -118,7 +131,7 @@ unsigned int place_callers(const struct places *places, const struct recorded *r
 		const char *function = NULL, *module = NULL;
 
 		if (map)
-			function = guest_map_function(map, r->cr3 & CR3_ADDRESS, ip, &module);
+			function = guest_map_function(map, process, ip, &module);
 		frame[i].named = function;
 		frame[i].function = function ? function : page_of(ip, frame[i].buffer);
 		frame[i].module = module ? module : "";
@@ -130,11 +143,12 @@ unsigned int place_callers(const struct places *places, const struct recorded *r
 uint32_t place_guest_pid(const struct places *places, const struct recorded *recorded)
 {
 	const struct kvm_vpmu_record *r = &recorded->r;
-	const struct guest_map *map = map_of(places, recording_vm(places->recording, r->vm));
+	const struct vm *vm = recording_vm(places->recording, r->vm);
+	const struct guest_map *map = map_of(places, vm);
 
 	if (!map || r->mode != KVM_VPMU_MODE_GUEST)
 		return 0;
-	return guest_map_pid(map, r->cr3 & CR3_ADDRESS);
+	return guest_process_pid(process_of(map, vm, r));
 }
 
 const char *place_kind_name(enum place_kind kind)

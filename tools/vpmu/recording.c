@@ -154,6 +154,14 @@ static int compare_vms(const void *a, const void *b)
 	return (left->info.id > right->info.id) - (left->info.id < right->info.id);
 }
 
+static void read_clock(struct guest_clock *clock, struct json_object *from)
+{
+	*clock = (struct guest_clock){
+		.known = from != NULL && number(from, "bits") < 64, .bits = number(from, "bits"),
+		.offset = number(from, "offset"), .ratio = number(from, "ratio"),
+	};
+}
+
 static void read_vms(struct recording *rec)
 {
 	size_t i;
@@ -171,6 +179,7 @@ static void read_vms(struct recording *rec)
 		snprintf(vm->name, sizeof(vm->name), "%s", name ? name : "?");
 		/* Once more, as a character may have been cut off. */
 		clean_text(vm->name);
+		read_clock(&vm->clock, member(from, "clock"));
 	}
 	qsort(rec->vm, rec->vms, sizeof(*rec->vm), compare_vms);
 }

@@ -244,6 +244,7 @@ static int look(struct device *dev)
 	for (i = 0; i < count; i++) {
 		vm[i].info = infos[i];
 		vm[i].name[0] = 0;
+		vm[i].clock = (struct guest_clock){ };
 		/* both in the order of numbers */
 		while (old < dev->vms && dev->vm[old].info.id < infos[i].id)
 			old++;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "device.h"
+#include "guest_clock.h"
 #include "vpmu.h"
 
 /* Room for a name */
@@ -16,10 +17,12 @@
  * struct vm - one VM
  * @info: what the device told
  * @name: see vm_name()
+ * @clock: its TSC; of recordings only
  */
 struct vm {
 	struct kvm_vpmu_vm info;
 	char name[VM_NAME_SIZE];
+	struct guest_clock clock;
 };
 
 /**

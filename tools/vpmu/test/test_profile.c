@@ -69,7 +69,8 @@ static struct json_object *moment(const char *at, uint64_t tsc)
 static const char end_text[] =
 	"{\"cpu\": [{\"cpu\": 0, \"lost\": 3, \"throttled\": 1, \"enabled_ns\": 50, \"running_ns\": 40},"
 	"{\"cpu\": 1, \"lost\": 4, \"throttled\": 0, \"enabled_ns\": 50, \"running_ns\": 50}],"
-	"\"vm\": [{\"id\": 2, \"pid\": 200, \"name\": \"db\"}, {\"id\": 1, \"pid\": 100, \"name\": \"web\"}],"
+	"\"vm\": [{\"id\": 2, \"pid\": 200, \"name\": \"db\"}, {\"id\": 1, \"pid\": 100, \"name\": \"web\","
+	"\"clock\": {\"offset\": 18446744073709551606, \"ratio\": 3, \"bits\": 1}}],"
 	"\"name\": [{\"pid\": 0, \"ip\": 18446744071562133504, \"name\": \"schedule\", \"module\": \"kvm\"},"
 	"{\"pid\": 100, \"name\": \"qemu\"}, {\"pid\": 300, \"name\": \"perf\"},"
 	"{\"pid\": 300, \"ip\": 4096, \"name\": \"main\", \"module\": \"perf\"}]}";
@@ -305,16 +306,17 @@ static const char map_text[] =
 	"k ffffffff81000000 startup\n"
 	"k ffffffff81000100 do_work\n"
 	"k ffffffffc0000000 helper [kvm amd]\n"
-	"p 1000000 64 nginx: worker\n"
-	"p 2000000 65 other\n"
+	"u\n"
+	"p 1 1000000 64 0 nginx: worker\n"
+	"p 2 2000000 65 0 other\n"
 	"x from a later version\n"
 	"f 0 /usr/sbin/nginx\n"
 	"f 1 /usr/lib/libc.so\n"
 	"y 0 1200 20 handle\n"
 	"y 0 1220 0 rest of it\n"
 	"y 1 500 10 malloc\n"
-	"m 1000000 400000 402000 1000 0\n"
-	"m 1000000 7f0000000000 7f0000001000 0 1\n";
+	"m 1 400000 402000 1000 0\n"
+	"m 1 7f0000000000 7f0000001000 0 1\n";
 
 static struct guest_map *map_of(const char *text)
 {
@@ -331,7 +333,8 @@ static struct guest_map *map_of(const char *text)
 static void function_is(const struct guest_map *map, uint64_t root, uint64_t ip,
 			const char *function, const char *module)
 {
-	const char *its_module, *its = guest_map_function(map, root, ip, &its_module);
+	const struct guest_process *process = guest_map_process(map, root, NULL);
+	const char *its_module, *its = guest_map_function(map, process, ip, &its_module);
 
 	if (function)
 		assert_string_equal(its, function);
@@ -343,15 +346,26 @@ static void function_is(const struct guest_map *map, uint64_t root, uint64_t ip,
 		assert_null(its_module);
 }
 
+static void process_is(const struct guest_map *map, uint64_t root, const uint64_t *tsc,
+		       const char *name)
+{
+	const char *its = guest_process_name(guest_map_process(map, root, tsc));
+
+	if (name)
+		assert_string_equal(its, name);
+	else
+		assert_null(its);
+}
+
 static void guest_maps(void **state)
 {
 	struct guest_map *map = map_of(map_text);
 
 	assert_non_null(map);
-	assert_string_equal(guest_map_process(map, 0x1000000), "nginx: worker");
+	process_is(map, 0x1000000, NULL, "nginx: worker");
 	/* In user mode, with KPTI */
-	assert_string_equal(guest_map_process(map, 0x1001000), "nginx: worker");
-	assert_null(guest_map_process(map, 0x3000000));
+	process_is(map, 0x1001000, NULL, "nginx: worker");
+	process_is(map, 0x3000000, NULL, NULL);
 	function_is(map, 0x1000000, 0xffffffff810000ff, "startup", "kernel");
 	function_is(map, 0, 0xffffffff81000100, "do_work", "kernel");
 	function_is(map, 0, 0xffffffffc0000001, "helper", "kvm amd");
@@ -369,8 +383,147 @@ static void guest_maps(void **state)
 	assert_null(map_of(""));
 	assert_null(map_of("vpmu-guest-map 2\n"));
 	assert_null(map_of("vpmu-guest-map 1\nk x\n"));
-	assert_null(map_of("vpmu-guest-map 1\np 1000 1\n"));
+	assert_null(map_of("vpmu-guest-map 1\np 1 1000 1 0\n"));
+	assert_null(map_of("vpmu-guest-map 1\ne 1\n"));
 	assert_null(map_of("vpmu-guest-map 1\nm 1 2 3 4\n"));
+}
+
+/*
+ * Page table 1000000 is of one process after the other: "old" from the beginning to 1000, nobody
+ * known to 2000, "parent" from then on, and between 3000 and 4000 also of its child; 5000000 is of
+ * two, and what is in the page behind is of another process, as there is no KPTI.
+ */
+static const char shared_text[] =
+	"vpmu-guest-map 1\n"
+	"e 1 1000\n"
+	"p 1 1000000 64 0 old\n"
+	"p 2 1000000 65 2000 parent\n"
+	"p 3 1000000 66 3000 child\n"
+	"e 3 4000\n"
+	"p 4 1001000 67 0 neighbour\n"
+	"p 5 5000000 68 0 first\n"
+	"p 6 5000000 69 0 second\n"
+	"f 0 /bin/old\n"
+	"f 1 /bin/parent\n"
+	"y 0 0 1000 old_function\n"
+	"y 1 0 1000 parent_function\n"
+	"m 1 400000 401000 0 0\n"
+	"m 2 400000 401000 0 1\n";
+
+static void shared_roots(void **state)
+{
+	static const struct {
+		uint64_t tsc;
+		const char *name, *function;
+	} at[] = {
+		{ 0, "old", "old_function" }, { 0xfff, "old", "old_function" },
+		{ 0x1000, NULL, NULL }, { 0x1fff, NULL, NULL },
+		{ 0x2000, "parent", "parent_function" }, { 0x2fff, "parent", "parent_function" },
+		{ 0x3000, "child", NULL }, { 0x3fff, "child", NULL },
+		{ 0x4000, "parent", "parent_function" },
+	};
+	struct guest_map *map = map_of(shared_text);
+	size_t i;
+
+	assert_non_null(map);
+	for (i = 0; i < ARRAY_SIZE(at); i++) {
+		const struct guest_process *process = guest_map_process(map, 0x1000000, &at[i].tsc);
+		const char *module, *function = guest_map_function(map, process, 0x400010, &module);
+
+		process_is(map, 0x1000000, &at[i].tsc, at[i].name);
+		if (at[i].function)
+			assert_string_equal(function, at[i].function);
+		else
+			assert_null(function);
+	}
+	process_is(map, 0x1001000, &at[0].tsc, "neighbour");
+	process_is(map, 0x5001000, &at[0].tsc, NULL);
+	/* Without the time, it's nobody's. */
+	process_is(map, 0x1000000, NULL, NULL);
+	process_is(map, 0x5000000, NULL, NULL);
+	process_is(map, 0x1001000, NULL, "neighbour");
+	guest_map_free(map);
+}
+
+/* ---- guests' TSCs */
+
+static void set_number(const char *folder, const char *file, const char *number)
+{
+	char *whole = xasprintf("%s/%s", folder, file);
+	FILE *f = fopen(whole, "w");
+
+	assert_non_null(f);
+	fprintf(f, "%s\n", number);
+	fclose(f);
+	free(whole);
+}
+
+static void look_at(struct guest_clock *clock, const char *folder, bool known)
+{
+	guest_clock_look(clock, folder, 77);
+	assert_int_equal(clock->known, known);
+}
+
+static void guest_clocks(void **state)
+{
+	char folder[] = "/tmp/vpmu-test-XXXXXX", *vcpu[2], *other;
+	struct guest_clock clock = { };
+	unsigned int i;
+
+	assert_non_null(mkdtemp(folder));
+	look_at(&clock, folder, false);
+	other = xasprintf("mkdir -p %s/77-12/vcpu0 %s/77-12/vcpu1 %s/7-3/vcpu0", folder, folder,
+			  folder);
+	assert_int_equal(system(other), 0);
+	free(other);
+	other = xasprintf("%s/7-3/vcpu0", folder);
+	set_number(other, "tsc-offset", "5");
+	free(other);
+	for (i = 0; i < 2; i++) {
+		vcpu[i] = xasprintf("%s/77-12/vcpu%u", folder, i);
+		set_number(vcpu[i], "tsc-offset", "-1000");
+	}
+	look_at(&clock, folder, true);
+	assert_int_equal(guest_clock_tsc(&clock, 5000), 4000);
+
+	/* Another VM's is another one; a CPU that scales */
+	clock = (struct guest_clock){ };
+	for (i = 0; i < 2; i++) {
+		set_number(vcpu[i], "tsc-scaling-ratio", "6442450944");
+		set_number(vcpu[i], "tsc-scaling-ratio-frac-bits", "32");
+	}
+	look_at(&clock, folder, true);
+	assert_int_equal(guest_clock_tsc(&clock, 1ull << 50), (3ull << 49) - 1000);
+
+	/* A nested guest's is none. */
+	set_number(vcpu[1], "guest_mode", "1");
+	set_number(vcpu[1], "tsc-offset", "-999");
+	look_at(&clock, folder, true);
+	set_number(vcpu[1], "guest_mode", "0");
+	/* One that changes is never known again. */
+	set_number(vcpu[0], "tsc-offset", "-999");
+	look_at(&clock, folder, false);
+	look_at(&clock, folder, false);
+	/* vCPUs that differ */
+	clock = (struct guest_clock){ };
+	look_at(&clock, folder, true);
+	set_number(vcpu[1], "tsc-offset", "-998");
+	clock = (struct guest_clock){ };
+	look_at(&clock, folder, false);
+	/* Two VMs of one thread */
+	set_number(vcpu[1], "tsc-offset", "-999");
+	clock = (struct guest_clock){ };
+	look_at(&clock, folder, true);
+	other = xasprintf("mkdir %s/77-13", folder);
+	assert_int_equal(system(other), 0);
+	free(other);
+	look_at(&clock, folder, false);
+
+	other = xasprintf("rm -r %s", folder);
+	assert_int_equal(system(other), 0);
+	free(other);
+	for (i = 0; i < 2; i++)
+		free(vcpu[i]);
 }
 
 /* ---- reports */
@@ -500,6 +653,44 @@ static void reports(void **state)
 	assert_non_null(strstr(text, "\"where\":\"nested guest\""));
 	assert_null(strstr(text, "web"));
 	free(text);
+	free_example(&e);
+}
+
+static void process_of_sample_is(const struct example *e, size_t i, const char *name,
+				 const char *function)
+{
+	struct place place;
+
+	place_of(&e->places, &e->rec.record[i], &place);
+	assert_string_equal(place.process, name);
+	assert_string_equal(place.function, function);
+}
+
+/* A page table of two processes: the guest's TSC is the host's, times 3/2, less 10. */
+static void reports_at_times(void **state)
+{
+	const struct kvm_vpmu_record records[] = {
+		in_guest(10, 1, 3, 0x1000fff, 0x400010), in_guest(20, 1, 3, 0x1000fff, 0x400010),
+		in_guest(30, 1, 3, 0x1000fff, 0x400010), in_guest(40, 2, 3, 0x1000fff, 0x400010),
+	};
+	struct example e = { };
+	char *text = xasprintf("vpmu-guest-map 1\n"
+			       "p 1 1000000 64 0 first\ne 1 %x\np 2 1000000 65 %x second\n"
+			       "f 0 /bin/first\ny 0 0 1000 work\nm 1 400000 401000 0 0\n",
+			       (BEGIN + 20) * 3 / 2 - 10, (BEGIN + 30) * 3 / 2 - 10);
+
+	e.maps[0] = map_of(text);
+	e.maps[1] = map_of(text);
+	free(text);
+	write_file(records, ARRAY_SIZE(records), true);
+	read_file(&e.rec);
+	e.places = (struct places){ .recording = &e.rec, .map = e.maps };
+	process_of_sample_is(&e, 0, "first", "work");
+	process_of_sample_is(&e, 1, "cr3 0x1000000", "0x400xxx");
+	process_of_sample_is(&e, 2, "second", "0x400xxx");
+	/* That VM's TSC isn't known. */
+	process_of_sample_is(&e, 3, "cr3 0x1000000", "0x400xxx");
+	guest_map_free(e.maps[1]);
 	free_example(&e);
 }
 
@@ -1100,7 +1291,7 @@ static const char hostile_map[] =
 	"vpmu-guest-map 1\n"
 	"k ffffffff81000000 ]]></text></svg><script>alert(1)</script>;&lt;\x1b[31m\n"
 	"k ffffffff81000100 \xff\xc3(\xef\xbf\xbe\xed\xa0\x80\x01\xc3\xa4\n"
-	"p 1000000 64 \" onload='alert(2)' --><!--\n";
+	"p 1 1000000 64 0 \" onload='alert(2)' --><!--\n";
 
 /* 127 bytes is all that is kept of a VM's name: its last character is cut off. */
 static const char hostile_names[] =
@@ -1170,7 +1361,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
 		cmocka_unit_test(looks), cmocka_unit_test(lost_switches), cmocka_unit_test(several),
-		cmocka_unit_test(guest_maps), cmocka_unit_test(reports), cmocka_unit_test(exports),
+		cmocka_unit_test(guest_maps), cmocka_unit_test(shared_roots),
+		cmocka_unit_test(guest_clocks), cmocka_unit_test(reports),
+		cmocka_unit_test(reports_at_times), cmocka_unit_test(exports),
 		cmocka_unit_test(call_graphs), cmocka_unit_test(perf_data), cmocka_unit_test(pprofs),
 		cmocka_unit_test(large_pprof), cmocka_unit_test(flame_graphs),
 		cmocka_unit_test(hostile_export),

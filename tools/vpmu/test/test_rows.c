@@ -129,10 +129,10 @@ static void order_is(struct rows *rows, enum row_column column, bool reverse, co
 static void sorted(void **state)
 {
 	struct vm vm[] = {
-		{ { .id = 3, .pid = 10 }, "b" },
-		{ { .id = 1, .pid = 30 }, "c" },
-		{ { .id = 2, .pid = 20 }, "a" },
-		{ { .id = 4, .pid = 40 }, "d" },
+		{ .info = { .id = 3, .pid = 10 }, .name = "b" },
+		{ .info = { .id = 1, .pid = 30 }, .name = "c" },
+		{ .info = { .id = 2, .pid = 20 }, .name = "a" },
+		{ .info = { .id = 4, .pid = 40 }, .name = "d" },
 	};
 	struct row row[4];
 	struct rows rows = { row, 4 };

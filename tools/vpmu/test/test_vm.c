@@ -262,12 +262,12 @@ static void lookup_fails(void **state)
 
 /* ids 1, 2, 30, 4, 5 */
 static struct vm some_vms[] = {
-	{ { .id = 1, .pid = 100 }, "web" },
-	{ { .id = 2, .pid = 200 }, "db" },
-	{ { .id = 30, .pid = 300 }, "web" },
+	{ .info = { .id = 1, .pid = 100 }, .name = "web" },
+	{ .info = { .id = 2, .pid = 200 }, .name = "db" },
+	{ .info = { .id = 30, .pid = 300 }, .name = "web" },
 	/* one process with two VMs, one of them called as another's PID */
-	{ { .id = 4, .pid = 400 }, "100" },
-	{ { .id = 5, .pid = 400 }, "777" },
+	{ .info = { .id = 4, .pid = 400 }, .name = "100" },
+	{ .info = { .id = 5, .pid = 400 }, .name = "777" },
 };
 
 static const struct vm_list some_list = { some_vms, sizeof(some_vms) / sizeof(*some_vms) };
