@@ -257,6 +257,18 @@ static uint64_t memory_of(uint64_t *task)
 	return mm;
 }
 
+/* Any process may choose its name. */
+static void clean(char name[COMM_SIZE + 1])
+{
+	char *c;
+
+	for (c = name; *c; c++)
+		if ((unsigned char)*c < ' ')
+			*c = '?';
+	if (!name[strspn(name, " ")])
+		strcpy(name, "?");
+}
+
 /* False: @task isn't there any more. */
 static bool look_at(uint64_t task, void (*call)(const struct kernel_process *process))
 {
@@ -277,6 +289,7 @@ static bool look_at(uint64_t task, void (*call)(const struct kernel_process *pro
 	    !read_memory(thread + offset.pid, &process.thread, sizeof(process.thread)) ||
 	    !read_memory(task + offset.comm, process.name, COMM_SIZE))
 		return false;
+	clean(process.name);
 	call(&process);
 	return true;
 }
