@@ -116,8 +116,11 @@ static struct vm *known(const struct recorder *rec, uint64_t id)
 	return NULL;
 }
 
-/* VMs come and go: keep each that was there once. */
-static void note_vms(struct recorder *rec)
+/*
+ * VMs come and go: keep each that was there once.  What there is in debugfs of all vCPUs takes long:
+ * it's read of those that are new, and of all at the end (@last).
+ */
+static void note_vms(struct recorder *rec, bool last)
 {
 	struct vm_list now;
 	size_t i;
@@ -126,6 +129,7 @@ static void note_vms(struct recorder *rec)
 		return;
 	for (i = 0; i < now.count; i++) {
 		struct vm *vm = known(rec, now.vm[i].info.id);
+		bool look = last || !vm;
 
 		if (!vm) {
 			rec->vm.vm = xrealloc(rec->vm.vm,
@@ -133,7 +137,8 @@ static void note_vms(struct recorder *rec)
 			vm = &rec->vm.vm[rec->vm.count++];
 			*vm = now.vm[i];
 		}
-		guest_clock_look(&vm->clock, GUEST_CLOCK_FOLDER, vm->info.pid);
+		if (look && is_wanted(rec, vm->info.id))
+			guest_clock_look(&vm->clock, GUEST_CLOCK_FOLDER, vm->info.pid);
 	}
 	vm_list_free(&now);
 }
@@ -460,7 +465,7 @@ static int record(struct recorder *rec, int signal_fd, pid_t child)
 		}
 		read_rings(rec);
 		if (rounds++ % (1000 / PAUSE_MS) == 0)
-			note_vms(rec);
+			note_vms(rec, false);
 		count_lost(rec);
 		show_progress(rec);
 	}
@@ -491,7 +496,7 @@ static enum status record_all(struct recorder *rec)
 		warn("signals");
 		return STATUS_ERROR;
 	}
-	note_vms(rec);
+	note_vms(rec, false);
 	/* The first look at each CPU is in front of the beginning, the last one behind the end. */
 	look_at_all(rec);
 	rec->begin = moment_now();
@@ -511,7 +516,7 @@ static enum status record_all(struct recorder *rec)
 	cpus = cpus_json(rec);
 	/* What follows takes time, and isn't to be recorded. */
 	close_profiles(rec);
-	note_vms(rec);
+	note_vms(rec, true);
 	if (!write_end(rec, end, cpus) && !rec->error)
 		rec->error = errno;
 	close(signal_fd);
