@@ -21,7 +21,7 @@
 #include "files.h"
 #include "kernel.h"
 
-/* CLOCK_MONOTONIC may be that much slower or faster than the TSC: MAX_TICKADJ of linux/timex.h */
+/* CLOCK_MONOTONIC may be that much slower or faster than the TSC: MAXFREQ of linux/timex.h */
 #define MAX_DRIFT	(500e-6)
 
 /**
