@@ -14,6 +14,7 @@
 #include <linux/perf_event.h>
 #include <linux/rculist.h>
 #include <linux/sched.h>
+#include <linux/sched/clock.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
@@ -69,6 +70,10 @@ DEFINE_STATIC_KEY_FALSE(vpmu_profiling);
 static DEFINE_PER_CPU(struct hlist_head, profiles);
 static DEFINE_MUTEX(profiles_lock);
 
+/* How many there are, and when there were none the last time: what vCPUs kept before is outdated */
+static unsigned int nr_profiles;
+static u64 session;
+
 /* The number of the record to write, or false: no room */
 static bool take_record(struct profile *p, u64 *n)
 {
@@ -118,7 +123,7 @@ static void put_for(struct profile *p, struct kvm_vpmu_record *r)
 {
 	if (p->vm && p->vm != r->vm)
 		return;
-	if (r->type != KVM_VPMU_RECORD_STACK) {
+	if (r->type != KVM_VPMU_RECORD_STACK && r->type != KVM_VPMU_RECORD_AWAY) {
 		r->pid = p->privileged ? current->tgid : 0;
 		r->tid = p->privileged ? current->pid : 0;
 	}
@@ -257,6 +262,29 @@ static struct kvm_vpmu_record switch_record(const struct vpmu_vcpu *vv, u8 type)
 	};
 }
 
+/* Has keep_delay() been called for this thread? */
+static bool delay_is_known(const struct vpmu_vcpu *vv, const struct task_struct *task)
+{
+	if (READ_ONCE(vv->profiled.session) != READ_ONCE(session))
+		return false;
+	/* keep_delay() may run on another CPU. */
+	return smp_load_acquire(&vv->profiled.thread) == task->start_time;
+}
+
+/* For take_delay(), the scheduler's clock may be a moment late. */
+static u64 delay_since(const struct vpmu_vcpu *vv, u64 delay)
+{
+	return max_t(s64, delay - READ_ONCE(vv->profiled.delay), 0);
+}
+
+static void keep_delay(struct vpmu_vcpu *vv, const struct task_struct *task, u64 delay)
+{
+	WRITE_ONCE(vv->profiled.delay, delay);
+	WRITE_ONCE(vv->profiled.session, READ_ONCE(session));
+	/* For the next load, which may be on another CPU right now */
+	smp_store_release(&vv->profiled.thread, task->start_time);
+}
+
 void vpmu_profile_load(struct vpmu_vcpu *vv)
 {
 	struct kvm_vpmu_record r;
@@ -270,8 +298,8 @@ void vpmu_profile_load(struct vpmu_vcpu *vv)
 		r = switch_record(vv, KVM_VPMU_RECORD_LOAD);
 		vpmu_compat_find_state(vv->hot.vcpu);
 		vv->profiled.kvm_ticks = vv->event.kvm_ticks;
-		if (vv->profiled.thread == current->start_time)
-			r.value = current->sched_info.run_delay - vv->profiled.delay;
+		if (delay_is_known(vv, current))
+			r.value = delay_since(vv, current->sched_info.run_delay);
 		put_switch(&r);
 	}
 	local_irq_restore(flags);
@@ -297,22 +325,17 @@ void vpmu_profile_put(struct vpmu_vcpu *vv)
 	r = switch_record(vv, KVM_VPMU_RECORD_PUT);
 	r.mode = reason_of_put(vv->hot.vcpu);
 	r.value = vv->event.kvm_ticks - vv->profiled.kvm_ticks;
-	vv->profiled.thread = current->start_time;
-	vv->profiled.delay = current->sched_info.run_delay;
+	keep_delay(vv, current, current->sched_info.run_delay);
 	put_switch(&r);
 }
 
-/* In an interrupt, which made the vCPU exit that is loaded on this CPU, if there is one */
-static void look(void *unused)
+/* The vCPU is loaded on this CPU. */
+static void look_at_loaded(struct vpmu_vcpu *vv)
 {
-	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
-	struct kvm_vpmu_record put, load;
+	struct kvm_vpmu_record put = switch_record(vv, KVM_VPMU_RECORD_PUT);
+	struct kvm_vpmu_record load = switch_record(vv, KVM_VPMU_RECORD_LOAD);
 	u64 kvm_ticks;
 
-	if (!vv || !vv->running)
-		return;
-	put = switch_record(vv, KVM_VPMU_RECORD_PUT);
-	load = switch_record(vv, KVM_VPMU_RECORD_LOAD);
 	put.tsc = rdtsc();
 	load.tsc = put.tsc;
 	kvm_ticks = vpmu_event_kvm_ticks(vv, put.tsc);
@@ -321,6 +344,84 @@ static void look(void *unused)
 	vv->profiled.kvm_ticks = kvm_ticks;
 	put_switch(&put);
 	put_switch(&load);
+}
+
+/* Why isn't the vCPU loaded?  No more than a guess if that ends right now. */
+static u8 reason_of_absence(const struct vpmu_vcpu *vv)
+{
+	struct kvm_vcpu *vcpu = vv->hot.vcpu;
+
+	/* The last ioctl was none that runs it. */
+	if (!READ_ONCE(vv->running))
+		return KVM_VPMU_PUT_USER;
+	if (READ_ONCE(vcpu->preempted))
+		return KVM_VPMU_PUT_PREEMPTED;
+	if (READ_ONCE(vcpu->stat.generic.blocking))
+		return KVM_VPMU_PUT_HALTED;
+	return mutex_is_locked(&vcpu->mutex) ? KVM_VPMU_PUT_BLOCKED : KVM_VPMU_PUT_USER;
+}
+
+/*
+ * For how many ns the vCPU's thread @task has been runnable since its last switch or record without
+ * running, the wait that hasn't ended included, which the scheduler adds to run_delay at its end
+ */
+static u64 take_delay(struct vpmu_vcpu *vv, const struct task_struct *task)
+{
+	u64 queued = READ_ONCE(task->sched_info.last_queued), now = local_clock();
+	u64 waits = queued && queued < now ? now - queued : 0;
+	u64 delay = READ_ONCE(task->sched_info.run_delay) + waits;
+
+	if (delay_is_known(vv, task))
+		waits = delay_since(vv, delay);
+	keep_delay(vv, task, delay);
+	return waits;
+}
+
+static void look_at_absent(struct vpmu_vcpu *vv)
+{
+	struct kvm_vpmu_record r = switch_record(vv, KVM_VPMU_RECORD_AWAY);
+	struct task_struct *task;
+
+	r.tsc = rdtsc();
+	r.mode = reason_of_absence(vv);
+	rcu_read_lock();
+	/* The thread, while it blocks */
+	task = rcu_dereference(vv->hot.vcpu->wait.task);
+	if (r.mode == KVM_VPMU_PUT_HALTED && task)
+		r.value = take_delay(vv, task);
+	rcu_read_unlock();
+	put_switch(&r);
+}
+
+/* In an interrupt on the CPU where the vCPU seems to have been loaded last */
+static void look(void *arg)
+{
+	struct vpmu_vcpu *vv = arg;
+
+	if (this_cpu_read(vpmu_cpu.vv) == vv) {
+		if (vv->running)
+			look_at_loaded(vv);
+	} else if (!READ_ONCE(vv->loaded)) {
+		look_at_absent(vv);
+	}
+}
+
+/* At those vCPUs that @p is about */
+static void look_at_all(const struct profile *p)
+{
+	struct vpmu_vcpu *vv;
+	struct vpmu_vm *vm;
+
+	mutex_lock(&vpmu_vms_lock);
+	list_for_each_entry(vm, &vpmu_vms, node) {
+		if (p->vm && p->vm != vm->id)
+			continue;
+		/* Nothing is loaded on a CPU that is offline. */
+		list_for_each_entry(vv, &vm->vcpus, sibling)
+			if (READ_ONCE(vv->hot.vcpu->cpu) == p->cpu)
+				smp_call_function_single(p->cpu, look, vv, true);
+	}
+	mutex_unlock(&vpmu_vms_lock);
 }
 
 static size_t mapping_size(u32 records)
@@ -394,10 +495,13 @@ static long add_profile(struct profile *p)
 	long err = 0;
 
 	mutex_lock(&profiles_lock);
-	if (!p->privileged && has_rival(p))
+	if (!p->privileged && has_rival(p)) {
 		err = -EBUSY;
-	else
+	} else {
+		if (!nr_profiles++)
+			WRITE_ONCE(session, session + 1);
 		hlist_add_head_rcu(&p->node, per_cpu_ptr(&profiles, p->cpu));
+	}
 	mutex_unlock(&profiles_lock);
 	if (!err)
 		static_branch_inc(&vpmu_profiling);
@@ -409,6 +513,7 @@ static void remove_profile(struct profile *p)
 	static_branch_dec(&vpmu_profiling);
 	mutex_lock(&profiles_lock);
 	hlist_del_rcu(&p->node);
+	nr_profiles--;
 	mutex_unlock(&profiles_lock);
 	synchronize_rcu();
 }
@@ -488,9 +593,8 @@ static ssize_t profile_read(struct file *file, char __user *buf, size_t len, lof
 
 	if (len < sizeof(count))
 		return -EINVAL;
-	/* Nothing is loaded on a CPU that is offline. */
 	if (p->flags & KVM_VPMU_PROFILE_SWITCHES)
-		smp_call_function_single(p->cpu, look, NULL, true);
+		look_at_all(p);
 	if (p->event)
 		count.value = perf_event_read_value(p->event, &count.enabled_ns, &count.running_ns);
 	return copy_to_user(buf, &count, sizeof(count)) ? -EFAULT : sizeof(count);

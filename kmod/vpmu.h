@@ -225,6 +225,7 @@ struct vpmu_events {
 	u64 node_moves;
 	u64 kvm_ticks;
 	u64 kvm_since;
+	u64 session;
 	u64 thread;
 	u64 delay;
 	u64 steal;
@@ -250,6 +251,7 @@ struct vpmu_stack {
 
 /**
  * struct vpmu_profiled - a vCPU's last switch that was recorded, and a sample
+ * @session: profile.c's when the next two were written
  * @thread: start_time of the thread that put the vCPU
  * @delay: that thread's run delay (ns) then
  * @kvm_ticks: vpmu_events.kvm_ticks when the vCPU was loaded
@@ -257,6 +259,7 @@ struct vpmu_stack {
  * @stack: where that is
  */
 struct vpmu_profiled {
+	u64 session;
 	u64 thread;
 	u64 delay;
 	u64 kvm_ticks;

@@ -343,7 +343,7 @@ static struct times add_up(struct profile *p, uint64_t id)
 	bool loaded = false;
 
 	while ((r = profile_next(p))) {
-		if (r->type == KVM_VPMU_RECORD_SAMPLE)
+		if (r->type == KVM_VPMU_RECORD_SAMPLE || r->type == KVM_VPMU_RECORD_AWAY)
 			continue;
 		t.strange += r->vm != id || loaded == (r->type == KVM_VPMU_RECORD_LOAD) ||
 			     r->tsc < since || r->mode > KVM_VPMU_PUT_READ;
@@ -457,7 +457,7 @@ static void check_read(void)
 	before = __rdtsc();
 	count_of(&p);
 	/* There may be a switch in between. */
-	while ((r = profile_next(&p)) && (r->type == KVM_VPMU_RECORD_LOAD || r->tsc < before))
+	while ((r = profile_next(&p)) && (r->type != KVM_VPMU_RECORD_PUT || r->tsc < before))
 		;
 	check(r && r->mode == KVM_VPMU_PUT_READ && r->tsc <= __rdtsc(),
 	      "read(): a vCPU loaded before");
@@ -512,6 +512,194 @@ static void check_halts(void)
 	free_vm(&vm);
 }
 
+/* ---- vCPUs that aren't loaded */
+
+asm(".code16\n"
+    "hlt_start:\n"
+    "	cli\n"
+    "	hlt\n"
+    "hlt_end:\n"
+    ".code64\n");
+extern char hlt_start[], hlt_end[];
+
+static void do_nothing(__attribute__((unused)) int signal)
+{
+}
+
+/* Until a signal comes */
+static void *run_until_signal(void *arg)
+{
+	const struct vm *vm = arg;
+
+	pin(0, 0);
+	check(ioctl(vm->vcpu, KVM_RUN, 0) < 0 && errno == EINTR, "absent: ended by a signal");
+	return NULL;
+}
+
+static void set_realtime(bool on)
+{
+	const struct sched_param param = { .sched_priority = on };
+
+	if (sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param))
+		err(1, "SCHED_FIFO");
+}
+
+/* What read() says of @vm, which is all that it says; .mode UINT8_MAX: nothing, or something else */
+static struct kvm_vpmu_record look_at(struct profile *p, const struct vm *vm)
+{
+	struct kvm_vpmu_record found = { .mode = UINT8_MAX };
+	uint64_t before = __rdtsc(), id = vm_of(vm).id;
+	const struct kvm_vpmu_record *r;
+	unsigned int others = 0;
+
+	/* Switches of before */
+	while (profile_next(p))
+		;
+	count_of(p);
+	while ((r = profile_next(p))) {
+		if (r->type == KVM_VPMU_RECORD_AWAY && r->vm == id && r->tsc > before &&
+		    found.mode == UINT8_MAX && !r->tid && r->vcpu == 0)
+			found = *r;
+		else
+			others++;
+	}
+	return others ? (struct kvm_vpmu_record){ .mode = UINT8_MAX } : found;
+}
+
+#define WAIT	20000000
+
+static void wait_for(uint64_t ticks)
+{
+	uint64_t begin = __rdtsc();
+
+	while (__rdtsc() - begin <= ticks)
+		;
+}
+
+static void check_absent(void)
+{
+	const struct sigaction action = { .sa_handler = do_nothing };
+	struct kvm_vpmu_profile what = switches();
+	struct vm vm = make_vm_with(VM_APIC, MEMORY), other = make_vm(true);
+	/* By an ioctl, for which there is no time while the vCPU runs */
+	uint64_t wait = ticks(&vm, WAIT);
+	uint64_t sent[2], looked[2];
+	struct kvm_vpmu_record r;
+	const struct kvm_vpmu_record *load;
+	struct profile p;
+	pthread_t thread;
+
+	sigaction(SIGUSR1, &action, NULL);
+	load_code(&vm, hlt_start, hlt_end, (struct kvm_regs){ 0 });
+	load_spin(&other);
+	spin(&other, 1);
+	what.vm = vm_of(&vm).id;
+	p = profile_open(device, what);
+	r = look_at(&p, &vm);
+	is(r.mode, KVM_VPMU_PUT_USER, "absent: not yet run");
+
+	if (pthread_create(&thread, NULL, run_until_signal, &vm))
+		errx(1, "no thread");
+	usleep(200000);
+	r = look_at(&p, &vm);
+	is(r.mode, KVM_VPMU_PUT_HALTED, "absent: halted");
+	is(r.value, 0, "absent: not runnable while halted");
+	/* The thread can't run before this one sleeps. */
+	set_realtime(true);
+	sent[0] = __rdtsc();
+	pthread_kill(thread, SIGUSR1);
+	sent[1] = __rdtsc();
+	wait_for(wait);
+	looked[0] = __rdtsc();
+	r = look_at(&p, &vm);
+	looked[1] = __rdtsc();
+	wait_for(wait);
+	is(r.mode, KVM_VPMU_PUT_HALTED, "absent: halted, and woken");
+	printf("# runnable for %llu ns\n", (unsigned long long)r.value);
+	check(ticks(&vm, r.value) >= looked[0] - sent[1] && ticks(&vm, r.value) <= looked[1] - sent[0],
+	      "absent: runnable since the signal");
+	set_realtime(false);
+	pthread_join(thread, NULL);
+	load = profile_next(&p);
+	check(load && load->type == KVM_VPMU_RECORD_LOAD &&
+	      ticks(&vm, load->value) <= load->tsc - r.tsc &&
+	      load->value >= WAIT,
+	      "absent: the LOAD counts from then on (%llu ns)",
+	      load ? (unsigned long long)load->value : 0);
+	r = look_at(&p, &vm);
+	is(r.mode, KVM_VPMU_PUT_USER, "absent: KVM_RUN has returned");
+	profile_close(&p);
+
+	what.vm = vm_of(&other).id;
+	p = profile_open(device, what);
+	r = look_at(&p, &other);
+	is(r.mode, KVM_VPMU_PUT_USER, "absent: one VM of two");
+	profile_close(&p);
+	free_vm(&vm);
+	free_vm(&other);
+}
+
+static void *spin_here(void *arg)
+{
+	pin(0, 0);
+	spin(arg, 30000);
+	return NULL;
+}
+
+static void check_preempted(void)
+{
+	struct vm vm = make_vm(true);
+	struct kvm_vpmu_record r;
+	struct profile p;
+	pthread_t thread;
+
+	load_spin(&vm);
+	p = profile_open(device, switches());
+	if (pthread_create(&thread, NULL, spin_here, &vm))
+		errx(1, "no thread");
+	set_realtime(true);
+	usleep(100000);
+	r = look_at(&p, &vm);
+	is(r.mode, KVM_VPMU_PUT_PREEMPTED, "absent: preempted");
+	is(r.value, 0, "absent: preempted, and no more");
+	set_realtime(false);
+	pthread_join(thread, NULL);
+	profile_close(&p);
+	free_vm(&vm);
+}
+
+/* What a vCPU waited for while there was no profile is no part of the next one. */
+static void check_outdated(void)
+{
+	struct vm vm = make_vm(true);
+	const struct kvm_vpmu_record *r;
+	struct profile p;
+	uint64_t before;
+	pid_t rival;
+
+	load_spin(&vm);
+	p = profile_open(device, switches());
+	spin(&vm, 1);
+	profile_close(&p);
+	before = run_delay();
+	fflush(stdout);
+	rival = fork();
+	if (!rival)
+		for (;;)
+			;
+	while (run_delay() - before < 10000000)
+		;
+	kill(rival, SIGKILL);
+	waitpid(rival, NULL, 0);
+	p = profile_open(device, switches());
+	spin(&vm, 1);
+	r = profile_next(&p);
+	check(r && r->type == KVM_VPMU_RECORD_LOAD, "outdated: a LOAD");
+	is(r ? r->value : 1, 0, "outdated: nothing of before the profile");
+	profile_close(&p);
+	free_vm(&vm);
+}
+
 int main(void)
 {
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
@@ -528,6 +716,9 @@ int main(void)
 	check_switches();
 	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
 		check_read();
+	check_absent();
+	check_preempted();
+	check_outdated();
 	/* On an emulated Intel host that guest's HLT never ends, without the module as with it. */
 	if (on_intel())
 		skip("the HLT never ends there", "halts");

@@ -69,6 +69,7 @@ struct kvm_vpmu_profile {
 #define KVM_VPMU_RECORD_LOAD	1	/* a vCPU is loaded for KVM_RUN */
 #define KVM_VPMU_RECORD_PUT	2	/* put again */
 #define KVM_VPMU_RECORD_STACK	3	/* callers of what was sampled */
+#define KVM_VPMU_RECORD_AWAY	4	/* read() finds that a vCPU isn't loaded (with 11) */
 
 /* struct kvm_vpmu_record.mode of a sample */
 #define KVM_VPMU_MODE_HOST_KERNEL	0
@@ -76,7 +77,7 @@ struct kvm_vpmu_profile {
 #define KVM_VPMU_MODE_GUEST		2	/* @cpl: kernel or user */
 #define KVM_VPMU_MODE_NESTED		3	/* a guest of that guest */
 
-/* struct kvm_vpmu_record.mode of KVM_VPMU_RECORD_PUT: why */
+/* struct kvm_vpmu_record.mode of KVM_VPMU_RECORD_PUT and KVM_VPMU_RECORD_AWAY: why */
 #define KVM_VPMU_PUT_USER	0	/* KVM_RUN returns */
 #define KVM_VPMU_PUT_PREEMPTED	1	/* another task runs */
 #define KVM_VPMU_PUT_HALTED	2	/* the guest has nothing to do */
@@ -119,8 +120,10 @@ struct kvm_vpmu_profile {
  * @value: sample: how many events this one stands for.  LOAD: for how many ns since the PUT
  *	before the vCPU's thread was runnable, but didn't run.  PUT: TSC ticks in KVM since the
  *	LOAD, as far as the VM's events were observed (KVM_VPMU_PROFILE_KVM_TIME); no meaning if
- *	that LOAD wasn't recorded
- * @pid: the process, as the host's first PID namespace has it; 0: see struct kvm_vpmu_profile
+ *	that LOAD wasn't recorded.  AWAY: of a vCPU that is halted, for how many ns since the last
+ *	switch or AWAY its thread was runnable, but didn't run; a LOAD counts from here on
+ * @pid: the process, as the host's first PID namespace has it; 0: see struct kvm_vpmu_profile.
+ *	AWAY: 0
  * @tid: its thread
  * @exit_reason: sample in KVM: the last VM exit's reason, as the CPU's manual has it.
  *	KVM_VPMU_EXIT_NONE in guest mode, without a vCPU, and on Intel's CPUs
@@ -179,8 +182,10 @@ struct kvm_vpmu_ring {
 /**
  * struct kvm_vpmu_profile_count - what read() on the file returns
  *
- * With KVM_VPMU_PROFILE_SWITCHES, read() also records a PUT and a LOAD of the vCPU that is loaded
- * on the CPU, so that times up to then are known, and from then on.
+ * With KVM_VPMU_PROFILE_SWITCHES, read() also records what vCPUs do, so that times up to then are
+ * known, and from then on: a PUT and a LOAD of the vCPU that is loaded on the CPU, and AWAY of each
+ * vCPU that was loaded there last.  A vCPU that is loaded elsewhere meanwhile may have both, its
+ * LOAD and then AWAY: the LOAD is right.
  * @value: the event's count
  * @enabled_ns: how long the event was to count
  * @running_ns: how long of that it did.  Less, if host perf had more events than counters, or lent
