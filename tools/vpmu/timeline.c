@@ -116,6 +116,23 @@ static enum vcpu_state state_behind(unsigned int put)
 	}
 }
 
+/* A vCPU that wasn't loaded.  Its last switch says why, if there was one. */
+static void on_away(struct run *run, struct track *t, const struct recorded *at)
+{
+	const struct kvm_vpmu_record *r = &at->r;
+	uint64_t stolen = recording_ticks(run->rec, r->value);
+
+	/* Of a vCPU that was loaded in this moment, the LOAD is right. */
+	if (t->state == VCPU_LOADED)
+		return;
+	t->cpu = at->cpu;
+	if (stolen < r->tsc - t->since)
+		emit(run, t, t->state, r->tsc - stolen, 0);
+	emit(run, t, VCPU_STOLEN, r->tsc, 0);
+	if (t->state == VCPU_UNKNOWN)
+		t->state = state_behind(r->mode);
+}
+
 static void on_put(struct run *run, struct track *t, const struct kvm_vpmu_record *r)
 {
 	bool known = t->state == VCPU_LOADED;
@@ -137,7 +154,9 @@ void timeline_run(const struct recording *rec,
 		if (at->r.type == KVM_VPMU_RECORD_SAMPLE)
 			continue;
 		t = find_track(&run, &at->r);
-		if (at->r.type == KVM_VPMU_RECORD_LOAD) {
+		if (at->r.type == KVM_VPMU_RECORD_AWAY) {
+			on_away(&run, t, at);
+		} else if (at->r.type == KVM_VPMU_RECORD_LOAD) {
 			on_load(&run, t, &at->r);
 			t->cpu = at->cpu;
 		} else {

@@ -7,7 +7,7 @@
 
 /* What a vCPU does.  All of its time is in one of these. */
 enum vcpu_state {
-	VCPU_UNKNOWN,	/* before its first switch, or where switches were lost */
+	VCPU_UNKNOWN,	/* before anything of it was recorded, or where switches were lost */
 	VCPU_LOADED,	/* in guest mode, or in KVM for the guest */
 	VCPU_HALTED,	/* the guest has nothing to do */
 	VCPU_STOLEN,	/* its thread could run, but another one does */
@@ -52,8 +52,8 @@ struct vcpu_times {
 };
 
 /*
- * Call @call for all intervals of all vCPUs that were loaded once in @recording.  Those of one vCPU
- * are in order and have no gaps.
+ * Call @call for all intervals of all vCPUs that were loaded or looked at in @recording.  Those of
+ * one vCPU are in order and have no gaps.
  */
 void timeline_run(const struct recording *recording,
 		  void (*call)(const struct interval *interval, void *arg), void *arg);

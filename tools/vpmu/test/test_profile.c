@@ -56,6 +56,11 @@ static struct kvm_vpmu_record put(uint64_t vm, int vcpu, uint64_t at, int why, u
 	return switched(vm, vcpu, at, KVM_VPMU_RECORD_PUT, why, in_kvm);
 }
 
+static struct kvm_vpmu_record away(uint64_t vm, int vcpu, uint64_t at, int why, uint64_t delay)
+{
+	return switched(vm, vcpu, at, KVM_VPMU_RECORD_AWAY, why, delay);
+}
+
 /* @at: "begin" or "end" */
 static struct json_object *moment(const char *at, uint64_t tsc)
 {
@@ -257,6 +262,46 @@ static void looks(void **state)
 	times_are(records, ARRAY_SIZE(records), (uint64_t[VCPU_STATES]){
 		[VCPU_LOADED] = LENGTH,
 	}, 1002 * 50000 / 52000 + 1000);
+}
+
+/* Looks at vCPUs that aren't loaded */
+static void looks_at_absent(void **state)
+{
+	const struct kvm_vpmu_record halted[] = {
+		away(1, 0, -2000, KVM_VPMU_PUT_HALTED, 300),
+		/* Awake for 50 ns, which are 100 ticks */
+		loaded(1, 0, 5000, 50),
+		put(1, 0, 6000, KVM_VPMU_PUT_HALTED, 0),
+		/* It woke up 200 ns ago, 100 of these before the end. */
+		away(1, 0, LENGTH + 200, KVM_VPMU_PUT_BLOCKED, 200),
+	}, asleep[] = {
+		/* For 100 ns before the beginning, and all the time from then on */
+		away(1, 0, -2000, KVM_VPMU_PUT_HALTED, 100),
+		loaded(1, 0, 5000, 7000 / 2),
+		put(1, 0, 6000, KVM_VPMU_PUT_USER, 0),
+		away(1, 0, LENGTH + 200, KVM_VPMU_PUT_USER, 0),
+	}, idle[] = {
+		away(1, 0, -2000, KVM_VPMU_PUT_HALTED, 0),
+		away(1, 0, LENGTH + 200, KVM_VPMU_PUT_HALTED, 0),
+	}, preempted[] = {
+		away(1, 0, -2000, KVM_VPMU_PUT_PREEMPTED, 0),
+		loaded(1, 0, 5000, 0),
+		/* Loaded on one CPU while another one looked */
+		away(1, 0, 5001, KVM_VPMU_PUT_PREEMPTED, 0),
+		put(1, 0, 6000, KVM_VPMU_PUT_PREEMPTED, 0),
+	};
+
+	times_are(halted, ARRAY_SIZE(halted), (uint64_t[VCPU_STATES]){
+		[VCPU_LOADED] = 1000, [VCPU_HALTED] = 4900 + LENGTH - 6000 - 200,
+		[VCPU_STOLEN] = 100 + 200,
+	}, 0);
+	times_are(asleep, ARRAY_SIZE(asleep), (uint64_t[VCPU_STATES]){
+		[VCPU_LOADED] = 1000, [VCPU_STOLEN] = 5000, [VCPU_VMM] = LENGTH - 6000,
+	}, 0);
+	times_are(idle, ARRAY_SIZE(idle), (uint64_t[VCPU_STATES]){ [VCPU_HALTED] = LENGTH }, 0);
+	times_are(preempted, ARRAY_SIZE(preempted), (uint64_t[VCPU_STATES]){
+		[VCPU_LOADED] = 1000, [VCPU_STOLEN] = LENGTH - 1000,
+	}, 0);
 }
 
 static void lost_switches(void **state)
@@ -1360,7 +1405,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
-		cmocka_unit_test(looks), cmocka_unit_test(lost_switches), cmocka_unit_test(several),
+		cmocka_unit_test(looks), cmocka_unit_test(looks_at_absent),
+		cmocka_unit_test(lost_switches), cmocka_unit_test(several),
 		cmocka_unit_test(guest_maps), cmocka_unit_test(shared_roots),
 		cmocka_unit_test(guest_clocks), cmocka_unit_test(reports),
 		cmocka_unit_test(reports_at_times), cmocka_unit_test(exports),
