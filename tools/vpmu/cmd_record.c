@@ -5,6 +5,7 @@
 #include <err.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <perfmon/pfmlib_perf_event.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +20,14 @@
 #include "names.h"
 #include "profile.h"
 #include "recording.h"
+#include "remote_map.h"
 #include "util.h"
+
+/* Long options that have no short one */
+enum { KEY_QGA = 256, KEY_MAP_PROGRAM };
+
+/* vpmu-guest-map, from the folder that this program is in */
+#define MAP_PROGRAM	"../lib/kvm-vpmu/vpmu-guest-map"
 
 /* Between two looks at the rings */
 #define PAUSE_MS	50
@@ -34,6 +42,9 @@
  * @file: where to
  * @vm: which VM's, as vm_find() takes them
  * @vms: how many; 0: all of the host
+ * @qga: VM=SOCKET of each guest that is to be asked for its names
+ * @qgas: how many
+ * @map_program: vpmu-guest-map, for these guests; NULL: that of MAP_PROGRAM
  * @command: until that ends; NULL: until a signal
  */
 struct record_options {
@@ -43,7 +54,22 @@ struct record_options {
 	const char *file;
 	char **vm;
 	size_t vms;
+	char **qga;
+	size_t qgas;
+	const char *map_program;
 	char **command;
+};
+
+/**
+ * struct named_guest - a guest that is asked for its names
+ * @id: number of its VM
+ * @name: the VM's name; owned by the arguments
+ * @map: what runs there; NULL: no more
+ */
+struct named_guest {
+	uint64_t id;
+	char *name;
+	struct remote_map *map;
 };
 
 /**
@@ -55,6 +81,9 @@ struct record_options {
  * @profiles: how many
  * @file: where to
  * @id: the numbers of @options->vm
+ * @guest: guests that run vpmu-guest-map
+ * @guests: how many
+ * @signal_fd: signals that end the recording
  * @names: names of what was sampled
  * @vm: all VMs that have been seen
  * @begin: the beginning
@@ -70,6 +99,9 @@ struct recorder {
 	size_t profiles;
 	FILE *file;
 	uint64_t *id;
+	struct named_guest *guest;
+	size_t guests;
+	int signal_fd;
 	struct names *names;
 	struct vm_list vm;
 	struct moment begin;
@@ -141,6 +173,94 @@ static void note_vms(struct recorder *rec, bool last)
 			guest_clock_look(&vm->clock, GUEST_CLOCK_FOLDER, vm->info.pid);
 	}
 	vm_list_free(&now);
+}
+
+/* ---- names in guests */
+
+/* @arg is VM=SOCKET; a VM's name may have a "=" in it. */
+static enum status start_map(struct recorder *rec, const char *arg, const char *program)
+{
+	struct named_guest *guest = &rec->guest[rec->guests];
+	const char *equals = strrchr(arg, '=');
+	char *error;
+	struct vm vm;
+	enum status status;
+
+	*guest = (struct named_guest){ .name = xasprintf("%.*s", (int)(equals - arg), arg) };
+	rec->guests++;
+	status = vm_lookup(rec->dev, rec->proc, guest->name, &vm, stderr);
+	if (status)
+		return status;
+	guest->id = vm.info.id;
+	guest->map = remote_map_start(equals + 1, program, &error);
+	if (guest->map)
+		return STATUS_OK;
+	warnx("%s: %s", arg, error);
+	free(error);
+	return STATUS_ERROR;
+}
+
+static char *find_map_program(const struct record_options *options)
+{
+	char path[PATH_MAX] = "", *slash;
+
+	if (options->map_program)
+		return xasprintf("%s", options->map_program);
+	if (readlink("/proc/self/exe", path, sizeof(path) - 1) < 0)
+		return xasprintf("%s", MAP_PROGRAM);
+	slash = strrchr(path, '/');
+	return xasprintf("%.*s/%s", slash ? (int)(slash - path) : 0, path, MAP_PROGRAM);
+}
+
+static enum status start_maps(struct recorder *rec)
+{
+	char *program = find_map_program(rec->options);
+	enum status status = STATUS_OK;
+	size_t i;
+
+	rec->guest = xrealloc(NULL, (rec->options->qgas + 1) * sizeof(*rec->guest));
+	for (i = 0; i < rec->options->qgas && !status; i++)
+		status = start_map(rec, rec->options->qga[i], program);
+	free(program);
+	return status;
+}
+
+/* A recording without some names is better than none. */
+static void end_map(struct recorder *rec, struct named_guest *guest)
+{
+	struct recording_map map = { .vm = guest->id };
+	char *error;
+
+	if (!guest->map)
+		return;
+	remote_map_end(guest->map, &map.text, &map.size, &error);
+	guest->map = NULL;
+	if (!map.text) {
+		warnx("%s: names are missing: %s", guest->name, error);
+		free(error);
+	} else if (rec->file && !recording_write_map(rec->file, &map) && !rec->error) {
+		rec->error = errno;
+	}
+	free(map.text);
+}
+
+static void end_maps(struct recorder *rec)
+{
+	size_t i;
+
+	for (i = 0; i < rec->guests; i++)
+		end_map(rec, &rec->guest[i]);
+}
+
+static void free_guests(struct recorder *rec)
+{
+	size_t i;
+
+	/* If there is no recording */
+	end_maps(rec);
+	for (i = 0; i < rec->guests; i++)
+		free(rec->guest[i].name);
+	free(rec->guest);
 }
 
 /* ---- the rings */
@@ -448,9 +568,9 @@ static bool has_ended(pid_t child, int *status)
 }
 
 /* Until the command ends, or a signal comes.  Return: the command's status. */
-static int record(struct recorder *rec, int signal_fd, pid_t child)
+static int record(struct recorder *rec, pid_t child)
 {
-	struct pollfd wait = { .fd = signal_fd, .events = POLLIN };
+	struct pollfd wait = { .fd = rec->signal_fd, .events = POLLIN };
 	unsigned int rounds = 0;
 	int status = 0;
 
@@ -458,7 +578,7 @@ static int record(struct recorder *rec, int signal_fd, pid_t child)
 		if (poll(&wait, 1, PAUSE_MS) > 0) {
 			struct signalfd_siginfo info;
 
-			if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
+			if (read(rec->signal_fd, &info, sizeof(info)) != sizeof(info))
 				break;
 			if (info.ssi_signo != SIGCHLD || has_ended(child, &status))
 				break;
@@ -487,15 +607,11 @@ static void say_result(const struct recorder *rec)
 
 static enum status record_all(struct recorder *rec)
 {
-	int signal_fd = signals(), status = 0;
 	struct json_object *cpus;
 	struct moment end;
 	pid_t child = 0;
+	int status = 0;
 
-	if (signal_fd < 0) {
-		warn("signals");
-		return STATUS_ERROR;
-	}
 	note_vms(rec, false);
 	/* The first look at each CPU is in front of the beginning, the last one behind the end. */
 	look_at_all(rec);
@@ -508,7 +624,7 @@ static enum status record_all(struct recorder *rec)
 			rec->error = errno;
 	}
 	if (!rec->error)
-		status = record(rec, signal_fd, child);
+		status = record(rec, child);
 	end = moment_now();
 	look_at_all(rec);
 	read_rings(rec);
@@ -517,9 +633,9 @@ static enum status record_all(struct recorder *rec)
 	/* What follows takes time, and isn't to be recorded. */
 	close_profiles(rec);
 	note_vms(rec, true);
+	end_maps(rec);
 	if (!write_end(rec, end, cpus) && !rec->error)
 		rec->error = errno;
-	close(signal_fd);
 	return status;
 }
 
@@ -536,6 +652,7 @@ static enum status record_to_file(struct recorder *rec)
 	status = record_all(rec);
 	if (fclose(rec->file) && !rec->error)
 		rec->error = errno;
+	rec->file = NULL;
 	if (rec->error) {
 		errno = rec->error;
 		warn("%s", path);
@@ -547,8 +664,18 @@ static enum status record_to_file(struct recorder *rec)
 
 static enum status run_recorder(struct recorder *rec)
 {
-	enum status status = find_vms(rec);
+	enum status status;
 
+	/* From here on, a signal ends the recording, however early, and leaves nothing in guests. */
+	rec->signal_fd = signals();
+	if (rec->signal_fd < 0) {
+		warn("signals");
+		return STATUS_ERROR;
+	}
+	status = find_vms(rec);
+	/* Takes seconds, which are not to be recorded */
+	if (!status)
+		status = start_maps(rec);
 	if (!status)
 		status = open_profiles(rec);
 	if (!status) {
@@ -557,6 +684,8 @@ static enum status run_recorder(struct recorder *rec)
 		names_free(rec->names);
 	}
 	close_profiles(rec);
+	free_guests(rec);
+	close(rec->signal_fd);
 	free(rec->profile);
 	free(rec->id);
 	vm_list_free(&rec->vm);
@@ -601,6 +730,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		options->file = arg;
 		return 0;
+	case KEY_QGA:
+		if (!strchr(arg, '='))
+			argp_error(state, "guest agent '%s': VM=SOCKET", arg);
+		options->qga = xrealloc(options->qga,
+					(options->qgas + 1) * sizeof(*options->qga));
+		options->qga[options->qgas++] = arg;
+		return 0;
+	case KEY_MAP_PROGRAM:
+		options->map_program = arg;
+		return 0;
 	case ARGP_KEY_ARG:
 		/* Behind "--" */
 		if (state->quoted && state->next > state->quoted) {
@@ -632,6 +771,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 	status = run_recorder(&rec);
 	device_close(&dev);
 	free(options.vm);
+	free(options.qga);
 	return status;
 }
 
@@ -641,7 +781,10 @@ static const struct argp_option option_list[] = {
 	{ "event", 'e', "EVENT", 0, "What to sample: libpfm4's name, or rNNN as perf has it (cycles)",
 	  0 },
 	{ "frequency", 'F', "HZ", 0, "HZ samples per second on each CPU (1000)", 0 },
+	{ "map-program", KEY_MAP_PROGRAM, "FILE", 0, "The vpmu-guest-map that --qga runs", 0 },
 	{ "output", 'o', "FILE", 0, "Where to (" RECORDING_FILE ")", 0 },
+	{ "qga", KEY_QGA, "VM=SOCKET", 0,
+	  "Take names of the guest in VM by its QEMU guest agent, behind that socket", 0 },
 	{ "records", 'm', "N", 0, "Room for N records on each CPU, a power of two (16384)", 0 },
 	{ }
 };

@@ -209,14 +209,13 @@ static void find_ends(struct guest_map *map)
 	}
 }
 
-struct guest_map *guest_map_read(const char *path, FILE *messages)
+static struct guest_map *read_file(FILE *file, const char *name, FILE *messages)
 {
-	FILE *file = fopen(path, "re");
 	struct guest_map *map;
 	bool good;
 
 	if (!file) {
-		fprintf(messages, "vpmu: %s: %s\n", path, strerror(errno));
+		fprintf(messages, "vpmu: %s: %s\n", name, strerror(errno));
 		return NULL;
 	}
 	map = xrealloc(NULL, sizeof(*map));
@@ -224,7 +223,7 @@ struct guest_map *guest_map_read(const char *path, FILE *messages)
 	good = read_lines(map, file);
 	fclose(file);
 	if (!good) {
-		fprintf(messages, "vpmu: %s: not a file of vpmu-guest-map\n", path);
+		fprintf(messages, "vpmu: %s: not a file of vpmu-guest-map\n", name);
 		guest_map_free(map);
 		return NULL;
 	}
@@ -236,6 +235,16 @@ struct guest_map *guest_map_read(const char *path, FILE *messages)
 	sort(&map->symbol);
 	sort(&map->mapping);
 	return map;
+}
+
+struct guest_map *guest_map_read(const char *path, FILE *messages)
+{
+	return read_file(fopen(path, "re"), path, messages);
+}
+
+struct guest_map *guest_map_parse(char *text, size_t size, const char *name, FILE *messages)
+{
+	return read_file(fmemopen(text, size, "r"), name, messages);
 }
 
 static void free_entries(struct entries *entries)

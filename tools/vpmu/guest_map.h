@@ -32,6 +32,9 @@ struct guest_process;
 /* Read file @path; NULL with a message on @messages: it is none. */
 struct guest_map *guest_map_read(const char *path, FILE *messages);
 
+/* The same of @size bytes of @text; @name is for the message. */
+struct guest_map *guest_map_parse(char *text, size_t size, const char *name, FILE *messages);
+
 void guest_map_free(struct guest_map *map);
 
 /*

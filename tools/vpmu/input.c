@@ -61,6 +61,22 @@ static enum status read_map(struct input *input, const char *arg)
 	return input->map[i] ? STATUS_OK : STATUS_ERROR;
 }
 
+/* What the recording itself has; a broken one is no reason not to show the rest. */
+static void read_own_maps(struct input *input)
+{
+	const struct recording *rec = &input->rec;
+	size_t i;
+
+	for (i = 0; i < rec->maps; i++) {
+		const struct recording_map *from = &rec->map[i];
+		const struct vm *vm = recording_vm(rec, from->vm);
+		struct guest_map **to = vm ? &input->map[vm - rec->vm] : NULL;
+
+		if (to && !*to)
+			*to = guest_map_parse(from->text, from->size, vm->name, stderr);
+	}
+}
+
 enum status input_open(struct input *input, struct input_options *options)
 {
 	enum status status = STATUS_OK;
@@ -76,6 +92,8 @@ enum status input_open(struct input *input, struct input_options *options)
 	input->places = (struct places){ .recording = &input->rec, .map = input->map };
 	for (i = 0; i < options->maps && !status; i++)
 		status = read_map(input, options->map[i]);
+	if (!status)
+		read_own_maps(input);
 	free(options->map);
 	if (status)
 		input_close(input);

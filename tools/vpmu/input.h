@@ -24,7 +24,7 @@ extern const struct argp input_argp;
 /**
  * struct input - what was read
  * @rec: the recording
- * @map: its VMs' maps
+ * @map: its VMs' maps: those of the arguments, or else the recording's own
  * @places: both
  */
 struct input {

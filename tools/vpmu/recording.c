@@ -71,6 +71,17 @@ bool recording_write_records(FILE *file, unsigned int cpu, const struct kvm_vpmu
 	return write_chunk(file, chunk, record);
 }
 
+bool recording_write_map(FILE *file, const struct recording_map *map)
+{
+	struct recording_chunk chunk = {
+		.type = RECORDING_MAP, .size = sizeof(map->vm) + map->size,
+	};
+
+	return fwrite(&chunk, sizeof(chunk), 1, file) == 1 &&
+	       fwrite(&map->vm, sizeof(map->vm), 1, file) == 1 &&
+	       fwrite(map->text, 1, map->size, file) == map->size;
+}
+
 /* ---- reading */
 
 static struct json_object *member(struct json_object *object, const char *key)
@@ -302,6 +313,22 @@ static struct json_object *read_json(FILE *file, const struct recording_chunk *c
 	return object;
 }
 
+static bool read_map(struct recording *rec, FILE *file, const struct recording_chunk *chunk)
+{
+	struct recording_map map = { .size = chunk->size - sizeof(map.vm) };
+
+	if (chunk->size < sizeof(map.vm) || fread(&map.vm, sizeof(map.vm), 1, file) != 1)
+		return false;
+	map.text = xrealloc(NULL, map.size + 1);
+	if (fread(map.text, 1, map.size, file) != map.size) {
+		free(map.text);
+		return false;
+	}
+	rec->map = xgrow(rec->map, rec->maps, sizeof(*rec->map));
+	rec->map[rec->maps++] = map;
+	return true;
+}
+
 static bool read_chunk(struct recording *rec, FILE *file, const struct recording_chunk *chunk)
 {
 	switch (chunk->type) {
@@ -317,6 +344,8 @@ static bool read_chunk(struct recording *rec, FILE *file, const struct recording
 			return false;
 		rec->end_info = read_json(file, chunk);
 		return rec->end_info;
+	case RECORDING_MAP:
+		return read_map(rec, file, chunk);
 	default:
 		return !fseeko(file, chunk->size, SEEK_CUR);
 	}
@@ -404,6 +433,11 @@ bool recording_read(struct recording *rec, const char *path, FILE *messages)
 
 void recording_free(struct recording *rec)
 {
+	size_t i;
+
+	for (i = 0; i < rec->maps; i++)
+		free(rec->map[i].text);
+	free(rec->map);
 	json_object_put(rec->info);
 	json_object_put(rec->end_info);
 	free(rec->record);

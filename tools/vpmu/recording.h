@@ -6,6 +6,7 @@
  *
  *	INFO	JSON, first: what was recorded, when and where
  *	RECORDS	struct kvm_vpmu_record of one CPU, in the ring's order; any number of these
+ *	MAP	the number of a VM (64 bits), then what vpmu-guest-map wrote in its guest; any number
  *	END	JSON, last: what was lost; names of VMs, processes and the host's functions.  Missing
  *		if the recording was killed
  */
@@ -31,7 +32,7 @@ struct recording_head {
 	uint32_t reserved;
 };
 
-enum recording_chunk_type { RECORDING_INFO = 1, RECORDING_RECORDS, RECORDING_END };
+enum recording_chunk_type { RECORDING_INFO = 1, RECORDING_RECORDS, RECORDING_END, RECORDING_MAP };
 
 /**
  * struct recording_chunk - what a chunk begins with
@@ -82,6 +83,18 @@ struct recorded_stack {
 };
 
 /**
+ * struct recording_map - names of a guest
+ * @vm: number of its VM
+ * @text: what vpmu-guest-map wrote
+ * @size: how many bytes
+ */
+struct recording_map {
+	uint64_t vm;
+	char *text;
+	size_t size;
+};
+
+/**
  * struct recording_name - what the host knew an address as, or a process
  * @pid: the process; 0 for addresses of the kernel
  * @ip: the address; 0 for the process itself
@@ -118,6 +131,8 @@ struct recording_name {
  * @vms: how many
  * @name: names, by PID and address
  * @names: how many
+ * @map: names of guests
+ * @maps: of how many
  * @lost: records that there was no room for
  * @throttled: how often host perf paused the event
  * @enabled: ns for which the event was to count, on all CPUs
@@ -139,6 +154,8 @@ struct recording {
 	size_t vms;
 	struct recording_name *name;
 	size_t names;
+	struct recording_map *map;
+	size_t maps;
 	uint64_t lost, throttled, enabled, running;
 };
 
@@ -151,6 +168,7 @@ bool recording_write_head(FILE *file);
 bool recording_write_json(FILE *file, enum recording_chunk_type type, struct json_object *object);
 bool recording_write_records(FILE *file, unsigned int cpu, const struct kvm_vpmu_record *record,
 			     size_t count);
+bool recording_write_map(FILE *file, const struct recording_map *map);
 
 /* Read file @path; false with a message on @messages: it is none, or broken. */
 bool recording_read(struct recording *recording, const char *path, FILE *messages);

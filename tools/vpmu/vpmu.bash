@@ -44,7 +44,7 @@ _vpmu() {
 		set,--freeze | set,-f | set,--tsc | set,-t | set,--events | set,-e) value='value of ' ;;
 		events,--perf | events,-p | events,--vendor | events,-v) value='value of ' ;;
 		record,-[ceFmo] | record,--count | record,--event | record,--frequency) value='value of ' ;;
-		record,--records | record,--output) value='value of ' ;;
+		record,--records | record,--output | record,--qga | record,--map-program) value='value of ' ;;
 		report,-[gin] | report,--guest-map | report,--input | report,--rows) value='value of ' ;;
 		export,-[fgio] | export,--format | export,--guest-map) value='value of ' ;;
 		export,--input | export,--output) value='value of ' ;;
@@ -73,10 +73,11 @@ _vpmu() {
 	serve,--listen | serve,-l) return ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
 	record,-[cFm] | record,--count | record,--frequency | record,--records) return ;;
-	record,-e | record,--event | report,-n | report,--rows | report,-g | report,--guest-map) return ;;
+	record,-e | record,--event | record,--qga | report,-n | report,--rows | report,-g | report,--guest-map) return ;;
 	export,-f | export,--format) offer="folded perf pprof svg trace" ;;
 	export,-g | export,--guest-map) return ;;
-	export,-[io] | export,--input | export,--output | check,--report | check,-r | record,-o | record,--output | report,-i | report,--input)
+	export,-[io] | export,--input | export,--output | check,--report | check,-r | record,-o | record,--output | \
+		record,--map-program | report,-i | report,--input)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
@@ -88,7 +89,7 @@ _vpmu() {
 		events) offer="--perf --each --vendor --json --help" ;;
 		info | list) offer="--json --help" ;;
 		export) offer="--format --guest-map --input --output --help" ;;
-		record) offer="--call-graph --count --event --frequency --output --records --help" ;;
+		record) offer="--call-graph --count --event --frequency --map-program --output --qga --records --help" ;;
 		report) offer="--guest-map --input --rows --json --help" ;;
 		run) offer="--on --off --help" ;;
 		serve) offer="--listen --help" ;;

@@ -54,7 +54,7 @@ for wrong in "" "nothing" "--nothing" "check x" "events x" "events --each" "even
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
 	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top 1 2" "top -d 0" "top -d 61" "help nothing" "help list stat" \
 	"serve x" "serve --listen" "serve -l x" "serve -l 65536" "serve -l -1" "serve -l :80" "serve -l 127.0.0.1" "serve -l ::1:80" "serve -l [::1]" "serve -l []:80" "serve -l localhost:80" "serve -l 1.2.3.4:" \
-	"export" "export -f x" "export -f trace x" "export -f perf" "record -c 0" "record -c x" "record -F 0" "record -m 100" "record -m 131072" "report a b" "report -g map" "report -n 0" "stat -o -j" "stat -o -e" "stat -o -i 1" "stat -o -n 1"; do
+	"export" "export -f x" "export -f trace x" "export -f perf" "record -c 0" "record -c x" "record -F 0" "record -m 100" "record -m 131072" "record --qga web" "report a b" "report -g map" "report -n 0" "stat -o -j" "stat -o -e" "stat -o -i 1" "stat -o -n 1"; do
 	# shellcheck disable=SC2086 # words
 	run 2 "$vpmu" $wrong
 	is "wrong: nothing on stdout" "$out" ""
@@ -165,6 +165,11 @@ VPMU_FAKE="1:1:1" run 1 "$vpmu" record -o "$tmp/none.data" -- true
 is "record without a profile: one message" "$(grep -c . "$tmp/err")" 1
 VPMU_FAKE="1:1:1" run 3 "$vpmu" record -o "$tmp/none.data" other
 VPMU_FAKE="1:1:1" run 2 "$vpmu" record -e no_such_event -o "$tmp/none.data"
+VPMU_FAKE="1:1:1" run 3 "$vpmu" record --qga other=none -o "$tmp/none.data"
+VPMU_FAKE="1:1:1" run 1 "$vpmu" record --qga "#1=none" --map-program none -o "$tmp/none.data"
+has "record: no vpmu-guest-map" "$err" "#1=none: none: No such file"
+VPMU_FAKE="1:1:1" run 1 "$vpmu" record --qga "#1=none" --map-program "$vpmu" -o "$tmp/none.data"
+has "record: no guest agent" "$err" "#1=none: No such file"
 is "record without a profile: no file" "$(ls "$tmp/none.data" 2>&1)" \
 	"ls: cannot access '$tmp/none.data': No such file or directory"
 run 1 "$vpmu" report -i "$tmp/none.data"

@@ -25,10 +25,11 @@ offers "serve set stat" s
 offers "--perf --each --vendor --json --help" events ""
 offers "steal" events --perf st
 offers "amd intel" events --vendor ""
-offers "--call-graph --count --event --frequency --output --records --help" record -
+offers "--call-graph --count --event --frequency --map-program --output --qga --records --help" record -
 offers '\#1 4194301 \#22 4194302' record ""
 offers '\#1 4194301 \#22 4194302' record -e cycles '#1' ""
 offers "" record -c ""
+offers "" record --qga ""
 offers "--format --guest-map --input --output --help" export ""
 offers "folded perf pprof svg trace" export --format ""
 offers "--guest-map --input --rows --json --help" report -

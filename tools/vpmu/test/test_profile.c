@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "export.h"
+#include "input.h"
 #include "perf_file.h"
 #include "profile.pb-c.h"
 #include "report.h"
@@ -454,6 +455,48 @@ static const char shared_text[] =
 	"y 1 0 1000 parent_function\n"
 	"m 1 400000 401000 0 0\n"
 	"m 2 400000 401000 0 1\n";
+
+/* The recording's own map, which none of the arguments replaces */
+static void own_maps(void **state)
+{
+	static char good[] = "vpmu-guest-map 1\nk ffffffff81000000 inside\n", bad[] = "vpmu-guest-map 1\nk x\n",
+		    other[] = "vpmu-guest-map 1\nk ffffffff81000000 outside\n";
+	const struct recording_map maps[] = {
+		{ .vm = 1, .text = good, .size = strlen(good) },
+		{ .vm = 2, .text = bad, .size = strlen(bad) },
+		{ .vm = 3, .text = good, .size = strlen(good) },
+	};
+	struct input_options options = { .file = path };
+	struct input input;
+	char *argument;
+	FILE *file;
+	size_t i;
+
+	write_file(NULL, 0, true);
+	file = fopen(path, "a");
+	assert_non_null(file);
+	for (i = 0; i < ARRAY_SIZE(maps); i++)
+		assert_true(recording_write_map(file, &maps[i]));
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(input_open(&input, &options), 0);
+	assert_int_equal(input.rec.maps, 3);
+	function_is(input.map[0], 0, 0xffffffff81000000, "inside", "kernel");
+	assert_null(input.map[1]);
+	input_close(&input);
+
+	argument = xasprintf("web=%s.map", path);
+	file = fopen(argument + 4, "w");
+	assert_non_null(file);
+	fputs(other, file);
+	assert_int_equal(fclose(file), 0);
+	options.map = xrealloc(NULL, sizeof(*options.map));
+	options.map[options.maps++] = argument;
+	assert_int_equal(input_open(&input, &options), 0);
+	unlink(argument + 4);
+	free(argument);
+	function_is(input.map[0], 0, 0xffffffff81000000, "outside", "kernel");
+	input_close(&input);
+}
 
 static void shared_roots(void **state)
 {
@@ -1407,7 +1450,8 @@ int main(void)
 		cmocka_unit_test(files), cmocka_unit_test(broken_files), cmocka_unit_test(states),
 		cmocka_unit_test(looks), cmocka_unit_test(looks_at_absent),
 		cmocka_unit_test(lost_switches), cmocka_unit_test(several),
-		cmocka_unit_test(guest_maps), cmocka_unit_test(shared_roots),
+		cmocka_unit_test(guest_maps), cmocka_unit_test(own_maps),
+		cmocka_unit_test(shared_roots),
 		cmocka_unit_test(guest_clocks), cmocka_unit_test(reports),
 		cmocka_unit_test(reports_at_times), cmocka_unit_test(exports),
 		cmocka_unit_test(call_graphs), cmocka_unit_test(perf_data), cmocka_unit_test(pprofs),
