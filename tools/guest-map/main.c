@@ -111,6 +111,7 @@ static void follow(const struct options *options)
 			more = files_print_functions(out);
 		if (!more && !ready) {
 			fprintf(stderr, "vpmu-guest-map: ready; Ctrl-C ends it\n");
+			fputs("r\n", out);
 			ready = true;
 		}
 		now = now_us();

@@ -310,11 +310,12 @@ uint32_t guest_process_pid(const struct guest_process *process)
 }
 
 const char *guest_map_function(const struct guest_map *map, const struct guest_process *process,
-			       uint64_t ip, const char **module)
+			       uint64_t ip, const char **module, uint64_t *offset)
 {
 	const struct entry *mapping, *file, *symbol;
 
 	*module = NULL;
+	*offset = ip;
 	if (ip >= KERNEL_START) {
 		symbol = find(&map->function, 0, ip);
 		*module = symbol && symbol->module ? symbol->module : "kernel";
@@ -326,7 +327,8 @@ const char *guest_map_function(const struct guest_map *map, const struct guest_p
 	file = find(&map->file, mapping->file, 0);
 	if (file)
 		*module = file->name;
-	symbol = find(&map->symbol, mapping->file, ip - mapping->start + mapping->offset);
+	*offset = ip - mapping->start + mapping->offset;
+	symbol = find(&map->symbol, mapping->file, *offset);
 	return symbol ? symbol->name : NULL;
 }
 

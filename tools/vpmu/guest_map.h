@@ -5,6 +5,7 @@
  *
  *	vpmu-guest-map 1
  *	k START NAME		a function of the kernel; module's as "NAME [MODULE]"
+ *	r			all that was there at first is told in front of this (--follow)
  *	o			the kernel has no frame pointers (CONFIG_UNWINDER_ORC)
  *	u			a process has two page tables (KPTI): that for user mode is in the
  *				page behind the other
@@ -52,10 +53,11 @@ uint32_t guest_process_pid(const struct guest_process *process);
 
 /*
  * The function at address @ip of @process, or of the kernel.  NULL: not known.  *@module is the file
- * or module, "kernel" for the kernel itself; NULL: not known.
+ * or module, "kernel" for the kernel itself; NULL: not known.  *@offset is where in a file @ip is,
+ * which is the same in each process; else @ip.
  */
 const char *guest_map_function(const struct guest_map *map, const struct guest_process *process,
-			       uint64_t ip, const char **module);
+			       uint64_t ip, const char **module, uint64_t *offset);
 
 /* Do the kernel's functions keep frame pointers? */
 bool guest_map_has_frames(const struct guest_map *map);

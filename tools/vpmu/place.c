@@ -32,6 +32,7 @@ static void in_guest(const struct places *places, const struct kvm_vpmu_record *
 	const struct guest_map *map = r->mode == KVM_VPMU_MODE_NESTED ? NULL :
 				      map_of(places, p->vm);
 	const char *function = NULL, *module = NULL, *process = NULL;
+	uint64_t offset = r->ip;
 
 	if (r->mode == KVM_VPMU_MODE_NESTED)
 		p->kind = PLACE_NESTED;
@@ -43,13 +44,13 @@ static void in_guest(const struct places *places, const struct kvm_vpmu_record *
 		const struct guest_process *its = process_of(map, p->vm, r);
 
 		process = guest_process_name(its);
-		function = guest_map_function(map, its, r->ip, &module);
+		function = guest_map_function(map, its, r->ip, &module, &offset);
 	}
 	if (!process && r->cr3)
 		snprintf(p->buffer[0], PLACE_SIZE, "cr3 %#" PRIx64, (uint64_t)(r->cr3 & CR3_ADDRESS));
 	p->process = process ? process : p->buffer[0];
 	p->named = function;
-	p->function = function ? function : page_of(r->ip, p->buffer[1]);
+	p->function = function ? function : page_of(offset, p->buffer[1]);
 	p->module = module ? module : "";
 }
 
@@ -127,13 +128,14 @@ unsigned int place_callers(const struct places *places, const struct recorded *r
 		return 0;
 	for (i = 0; i < stack->nr && i < KVM_VPMU_STACK_MAX; i++) {
 		/* In the call, and not behind it, where another function may begin */
-		uint64_t ip = places->recording->address[stack->first + i] - 1;
+		uint64_t ip = places->recording->address[stack->first + i] - 1, offset = ip;
 		const char *function = NULL, *module = NULL;
 
 		if (map)
-			function = guest_map_function(map, process, ip, &module);
+			function = guest_map_function(map, process, ip, &module,
+						      &offset);
 		frame[i].named = function;
-		frame[i].function = function ? function : page_of(ip, frame[i].buffer);
+		frame[i].function = function ? function : page_of(offset, frame[i].buffer);
 		frame[i].module = module ? module : "";
 		frame[i].ip = ip;
 	}

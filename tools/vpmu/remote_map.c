@@ -13,7 +13,9 @@
 /* All functions of all files that processes of a guest have mapped */
 #define SIZE_MAX_MAP	(1ull << 29)
 /* Until vpmu-guest-map has read these */
-#define READY_S		60
+#define READY_S		300
+/* Between two looks whether it has */
+#define PAUSE_US	300000
 
 /**
  * struct remote_map - a running vpmu-guest-map
@@ -54,16 +56,16 @@ static bool run(struct remote_map *map, const char *const argv[])
 	return good;
 }
 
-/* Until it has written what it found first */
+/* Until it has written all that was there at first: from then on, it has little to do. */
 static bool wait_until_ready(struct remote_map *map, char **error)
 {
-	const char *const has_output[] = { "test", "-s", map->output, NULL };
+	const char *const is_ready[] = { "grep", "-q", "^r$", map->output, NULL };
 	unsigned int i;
 
-	for (i = 0; i < READY_S * 10; i++) {
+	for (i = 0; i < READY_S * 1000000ull / PAUSE_US; i++) {
 		struct qga_end end;
 
-		if (run(map, has_output))
+		if (run(map, is_ready))
 			return true;
 		if (!qga_look(map->qga, map->pid, &end))
 			return false;
@@ -74,9 +76,9 @@ static bool wait_until_ready(struct remote_map *map, char **error)
 			free(end.text);
 			return false;
 		}
-		usleep(100000);
+		usleep(PAUSE_US);
 	}
-	*error = xasprintf("vpmu-guest-map: nothing after %d s", READY_S);
+	*error = xasprintf("vpmu-guest-map: not ready after %d s", READY_S);
 	return false;
 }
 

@@ -380,7 +380,8 @@ static void function_is(const struct guest_map *map, uint64_t root, uint64_t ip,
 			const char *function, const char *module)
 {
 	const struct guest_process *process = guest_map_process(map, root, NULL);
-	const char *its_module, *its = guest_map_function(map, process, ip, &its_module);
+	uint64_t offset;
+	const char *its_module, *its = guest_map_function(map, process, ip, &its_module, &offset);
 
 	if (function)
 		assert_string_equal(its, function);
@@ -401,6 +402,15 @@ static void process_is(const struct guest_map *map, uint64_t root, const uint64_
 		assert_string_equal(its, name);
 	else
 		assert_null(its);
+}
+
+static void offset_is(const struct guest_map *map, uint64_t root, uint64_t ip, uint64_t expected)
+{
+	const char *module;
+	uint64_t offset;
+
+	guest_map_function(map, guest_map_process(map, root, NULL), ip, &module, &offset);
+	assert_int_equal(offset, expected);
 }
 
 static void guest_maps(void **state)
@@ -424,6 +434,11 @@ static void guest_maps(void **state)
 	function_is(map, 0x1000000, 0x7f0000000510, NULL, "/usr/lib/libc.so");
 	function_is(map, 0x1000000, 0x402000, NULL, NULL);
 	function_is(map, 0x2000000, 0x400200, NULL, NULL);
+	/* Without a name, but the same in each process */
+	offset_is(map, 0x1000000, 0x7f0000000510, 0x510);
+	offset_is(map, 0x1000000, 0x400010, 0x1010);
+	offset_is(map, 0x1000000, 0x402000, 0x402000);
+	offset_is(map, 0x1000000, 0xffffffff80ffffff, 0xffffffff80ffffff);
 	guest_map_free(map);
 
 	assert_null(map_of(""));
@@ -516,7 +531,9 @@ static void shared_roots(void **state)
 	assert_non_null(map);
 	for (i = 0; i < ARRAY_SIZE(at); i++) {
 		const struct guest_process *process = guest_map_process(map, 0x1000000, &at[i].tsc);
-		const char *module, *function = guest_map_function(map, process, 0x400010, &module);
+		uint64_t offset;
+		const char *module, *function = guest_map_function(map, process, 0x400010, &module,
+								   &offset);
 
 		process_is(map, 0x1000000, &at[i].tsc, at[i].name);
 		if (at[i].function)
