@@ -12,7 +12,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "util.h"
@@ -69,19 +68,11 @@ const char *qga_error(const struct qga *qga)
 
 /* ---- the socket */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
 /* Until the socket has or takes something */
 static bool wait_for(struct qga *qga, short what, uint64_t deadline)
 {
 	struct pollfd p = { .fd = qga->fd, .events = what };
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 	if (now < deadline && poll(&p, 1, (deadline - now) / 1000000 + 1) > 0)
 		return true;
@@ -196,7 +187,7 @@ static const char *error_of(struct json_object *answer)
 static struct json_object *call(struct qga *qga, const char *command,
 				struct json_object *arguments)
 {
-	uint64_t deadline = now_ns() + TIMEOUT_NS;
+	uint64_t deadline = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
 	struct json_object *answer, *value = NULL;
 
 	if (!request(qga, command, arguments, deadline) || !read_line(qga, deadline))
@@ -228,7 +219,7 @@ static bool is_true(struct json_object *object, const char *name)
 /* Throw away what others have left, up to the answer to this. */
 static bool synchronize(struct qga *qga)
 {
-	uint64_t deadline = now_ns() + TIMEOUT_NS;
+	uint64_t deadline = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
 	struct json_object *arguments = json_object_new_object(), *answer;
 	const char delimiter = (char)DELIMITER;
 	uint32_t id;
@@ -236,7 +227,7 @@ static bool synchronize(struct qga *qga)
 	char byte;
 
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
-		id = now_ns();
+		id = clock_ns(CLOCK_MONOTONIC);
 	json_object_object_add(arguments, "id", json_object_new_int64(id));
 	/* The agent's parser begins anew behind that. */
 	if (!send_all(qga, &delimiter, 1, deadline)) {
@@ -479,14 +470,14 @@ bool qga_look(struct qga *qga, int64_t pid, struct qga_end *end)
 
 bool qga_wait(struct qga *qga, int64_t pid, unsigned int seconds, char **text)
 {
-	uint64_t deadline = now_ns() + seconds * NS_PER_S;
+	uint64_t deadline = clock_ns(CLOCK_MONOTONIC) + seconds * NS_PER_S;
 	struct qga_end end;
 
 	*text = NULL;
 	do {
 		if (!qga_look(qga, pid, &end))
 			return false;
-		if (!end.exited && now_ns() > deadline)
+		if (!end.exited && clock_ns(CLOCK_MONOTONIC) > deadline)
 			return failed(qga, "a program that doesn't end");
 		if (!end.exited)
 			usleep(PAUSE_US);

@@ -10,14 +10,6 @@
 
 #include "util.h"
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
 struct moment moment_now(void)
 {
 	uint64_t before = __rdtsc();

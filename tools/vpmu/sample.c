@@ -48,10 +48,7 @@ __u64 figure(const struct kvm_vpmu_vcpu *vcpu, enum figure figure)
 
 __u64 sample_now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Look at the vCPUs of @vm: -ENOENT if it has ended. */

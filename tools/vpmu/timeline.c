@@ -85,17 +85,25 @@ static struct track *find_track(struct run *run, const struct kvm_vpmu_record *r
 }
 
 /*
- * The thread became runnable before it ran: @r->value ns of what ends here were stolen, those at the
- * end.  Of a vCPU that was preempted, all is.
+ * @t wasn't loaded up to here.  @r->value ns of that were stolen, those at the end: its thread was
+ * runnable.  Of a vCPU that was preempted, all is.
  */
-static void on_load(struct run *run, struct track *t, const struct kvm_vpmu_record *r)
+static void emit_absence(struct run *run, struct track *t, const struct kvm_vpmu_record *r)
 {
 	uint64_t stolen = recording_ticks(run->rec, r->value);
 
-	if (t->state != VCPU_LOADED && t->state != VCPU_STOLEN && stolen < r->tsc - t->since)
+	if (t->state != VCPU_STOLEN && stolen < r->tsc - t->since)
 		emit(run, t, t->state, r->tsc - stolen, 0);
+	emit(run, t, VCPU_STOLEN, r->tsc, 0);
+}
+
+static void on_load(struct run *run, struct track *t, const struct kvm_vpmu_record *r)
+{
 	/* Of a vCPU that is loaded, the PUT was lost. */
-	emit(run, t, t->state == VCPU_LOADED ? VCPU_UNKNOWN : VCPU_STOLEN, r->tsc, 0);
+	if (t->state == VCPU_LOADED)
+		emit(run, t, VCPU_UNKNOWN, r->tsc, 0);
+	else
+		emit_absence(run, t, r);
 	t->state = VCPU_LOADED;
 }
 
@@ -119,18 +127,13 @@ static enum vcpu_state state_behind(unsigned int put)
 /* A vCPU that wasn't loaded.  Its last switch says why, if there was one. */
 static void on_away(struct run *run, struct track *t, const struct recorded *at)
 {
-	const struct kvm_vpmu_record *r = &at->r;
-	uint64_t stolen = recording_ticks(run->rec, r->value);
-
 	/* Of a vCPU that was loaded in this moment, the LOAD is right. */
 	if (t->state == VCPU_LOADED)
 		return;
 	t->cpu = at->cpu;
-	if (stolen < r->tsc - t->since)
-		emit(run, t, t->state, r->tsc - stolen, 0);
-	emit(run, t, VCPU_STOLEN, r->tsc, 0);
+	emit_absence(run, t, &at->r);
 	if (t->state == VCPU_UNKNOWN)
-		t->state = state_behind(r->mode);
+		t->state = state_behind(at->r.mode);
 }
 
 static void on_put(struct run *run, struct track *t, const struct kvm_vpmu_record *r)

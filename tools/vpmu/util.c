@@ -11,6 +11,14 @@
 #include <string.h>
 #include <wchar.h>
 
+uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
 void *xrealloc(void *p, size_t size)
 {
 	p = realloc(p, size ? size : 1);

@@ -6,10 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 #define NS_PER_S	1000000000ull
+
+/* The time of @clock, in ns */
+uint64_t clock_ns(clockid_t clock);
 
 /* realloc() that ends the program if there is no memory. */
 void *xrealloc(void *p, size_t size);
