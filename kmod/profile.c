@@ -305,14 +305,18 @@ void vpmu_profile_load(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 }
 
+/* Why is the thread switched out, in KVM_RUN? */
+static u8 reason_in_run(const struct kvm_vcpu *vcpu)
+{
+	if (READ_ONCE(vcpu->preempted))
+		return KVM_VPMU_PUT_PREEMPTED;
+	return READ_ONCE(vcpu->stat.generic.blocking) ? KVM_VPMU_PUT_HALTED : KVM_VPMU_PUT_BLOCKED;
+}
+
 static u8 reason_of_put(const struct kvm_vcpu *vcpu)
 {
 	/* Interrupts are off while the thread is only switched out. */
-	if (!irqs_disabled())
-		return KVM_VPMU_PUT_USER;
-	if (READ_ONCE(vcpu->preempted))
-		return KVM_VPMU_PUT_PREEMPTED;
-	return vcpu->stat.generic.blocking ? KVM_VPMU_PUT_HALTED : KVM_VPMU_PUT_BLOCKED;
+	return irqs_disabled() ? reason_in_run(vcpu) : KVM_VPMU_PUT_USER;
 }
 
 void vpmu_profile_put(struct vpmu_vcpu *vv)
@@ -351,14 +355,10 @@ static u8 reason_of_absence(const struct vpmu_vcpu *vv)
 {
 	struct kvm_vcpu *vcpu = vv->hot.vcpu;
 
-	/* The last ioctl was none that runs it. */
-	if (!READ_ONCE(vv->running))
+	/* There is no ioctl, or none that runs it. */
+	if (!READ_ONCE(vv->running) || !mutex_is_locked(&vcpu->mutex))
 		return KVM_VPMU_PUT_USER;
-	if (READ_ONCE(vcpu->preempted))
-		return KVM_VPMU_PUT_PREEMPTED;
-	if (READ_ONCE(vcpu->stat.generic.blocking))
-		return KVM_VPMU_PUT_HALTED;
-	return mutex_is_locked(&vcpu->mutex) ? KVM_VPMU_PUT_BLOCKED : KVM_VPMU_PUT_USER;
+	return reason_in_run(vcpu);
 }
 
 /*

@@ -225,7 +225,6 @@ struct vpmu_events {
 	u64 node_moves;
 	u64 kvm_ticks;
 	u64 kvm_since;
-	u64 session;
 	u64 thread;
 	u64 delay;
 	u64 steal;
