@@ -7,20 +7,11 @@
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/qemu.sh"
 . "$(dirname "$0")/stock_guest.sh"
+. "$(dirname "$0")/recordings.sh"
 vpmu=$BUILD/vpmu/vpmu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$dir" || exit
 seconds=30
-
-# However many samples: none is one too many.
-echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
-echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
-echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
-
-# json EXPRESSION: of the report (d) in report.json
-json() {
-	python3 -c "import json; d = json.load(open('report.json')); print($1)" 2>&1 | tail -n 1
-}
 
 share_with_guest 'exec /run/vpmu/test/agent.sh' "$PROGRAMS/shor" "$here/../guest/agent.sh"
 start_guest web -name web -chardev "socket,id=qga,path=$dir/web.qga,server=on,wait=off" \

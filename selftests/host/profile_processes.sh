@@ -12,14 +12,10 @@
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/qemu.sh"
 . "$(dirname "$0")/stock_guest.sh"
+. "$(dirname "$0")/recordings.sh"
 vpmu=$BUILD/vpmu/vpmu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$dir" || exit
-
-# However many samples: none is one too many.
-echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
-echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
-echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 
 # Who computed, by the page of the function, is the truth: a copy of the program has all functions at the same
 # addresses, and uses its own only. figures [NAME...]: those named, of report.json
