@@ -18,20 +18,36 @@
 #define ENTRY_ADDRESS	GENMASK_ULL(51, 12)
 #define LEVEL_BITS	9
 
+/*
+ * Memory is read in blocks of this size, since KVM's way to a guest's memory costs more than what
+ * is read.  A page is so many of them.
+ */
+#define BLOCK		256
+/* No page and no block begins there. */
+#define NOWHERE		1
+
 /**
  * struct walk - a walk up a stack
  * @s: where it began
  * @vcpu: the vCPU
  * @levels: of the guest's page tables
+ * @lowest: address of the half, the kernel's or the processes', in which the sample is
+ * @highest: address of the same
  * @page: the page that was translated last, by its virtual address
  * @gpa: its physical address
+ * @block: the block that was read last, by its virtual address
+ * @bytes: what is there
  */
 struct walk {
 	const struct vpmu_stack *s;
 	struct kvm_vcpu *vcpu;
 	unsigned int levels;
+	u64 lowest;
+	u64 highest;
 	u64 page;
 	u64 gpa;
+	u64 block;
+	u8 bytes[BLOCK] __aligned(sizeof(u64));
 };
 
 /* A caller's frame: the SysV ABI, "The Stack Frame" */
@@ -81,28 +97,62 @@ static bool find_page(struct walk *w, u64 page)
 	return false;
 }
 
-/* Is that an address of the same half, the kernel's or the processes', as the sample's? */
+/* Of the addresses that are canonical: SDM vol. 1, "Canonical Addressing" */
+static void set_half(struct walk *w)
+{
+	u64 size = BIT_ULL(level_shift(w->levels + 1) - 1);
+
+	w->lowest = w->s->rip >> 63 ? -size : 0;
+	w->highest = w->lowest + size - 1;
+}
+
 static bool is_valid(const struct walk *w, u64 address)
 {
-	return __is_canonical_address(address, level_shift(w->levels + 1)) &&
-	       !((address ^ w->s->rip) >> 63);
+	return address >= w->lowest && address <= w->highest;
 }
 
-/* A part of one page */
-static bool read_page(struct walk *w, u64 address, void *to, size_t size)
+static bool read_block(struct walk *w, u64 block)
 {
-	if ((address & PAGE_MASK) != w->page && !find_page(w, address & PAGE_MASK))
+	if ((block & PAGE_MASK) != w->page && !find_page(w, block & PAGE_MASK))
 		return false;
-	return !vpmu_compat_read_guest(w->vcpu, w->gpa + offset_in_page(address), to, size);
+	/* Should the read fail half-way */
+	w->block = NOWHERE;
+	if (vpmu_compat_read_guest(w->vcpu, w->gpa + offset_in_page(block), w->bytes, BLOCK))
+		return false;
+	w->block = block;
+	return true;
 }
 
-static bool read_virtual(struct walk *w, u64 address, void *to, size_t size)
+/* What is there, up to the end of its block */
+static const u8 *find(struct walk *w, u64 address)
 {
-	size_t first = min(size, PAGE_SIZE - offset_in_page(address));
+	u64 block = round_down(address, BLOCK);
 
-	return is_valid(w, address) && is_valid(w, address + size - 1) &&
-	       read_page(w, address, to, first) &&
-	       (first == size || read_page(w, address + first, to + first, size - first));
+	if (!is_valid(w, address) || (block != w->block && !read_block(w, block)))
+		return NULL;
+	return w->bytes + (address - block);
+}
+
+/* At an address that is a multiple of its size */
+static bool read_word(struct walk *w, u64 address, u64 *word)
+{
+	const u8 *bytes = find(w, address);
+
+	if (bytes)
+		*word = *(const u64 *)bytes;
+	return bytes;
+}
+
+static bool read_code(struct walk *w, u64 address, u8 *code, size_t size)
+{
+	while (size--) {
+		const u8 *byte = find(w, address++);
+
+		if (!byte)
+			return false;
+		*code++ = *byte;
+	}
+	return true;
 }
 
 static bool skip(const u8 **code, const u8 *end, const char *bytes, size_t size)
@@ -124,7 +174,7 @@ static u64 frameless(struct walk *w)
 	u8 bytes[4 + 5 + 1];
 	const u8 *code = bytes, *end = bytes + sizeof(bytes);
 
-	if (!read_virtual(w, s->rip, bytes, sizeof(bytes)))
+	if (!read_code(w, s->rip, bytes, sizeof(bytes)))
 		return 0;
 	if (skip(&code, end, "\x48\x89\xe5", 3))
 		return s->rsp + sizeof(u64);
@@ -140,8 +190,7 @@ unsigned int vpmu_stack_walk(const struct vpmu_stack *stack, struct kvm_vcpu *vc
 {
 	struct walk w = {
 		.s = stack, .vcpu = vcpu, .levels = vcpu->arch.cr4 & X86_CR4_LA57 ? 5 : 4,
-		/* No page begins there. */
-		.page = 1,
+		.page = NOWHERE, .block = NOWHERE,
 	};
 	u64 frame_at = stack->rbp, lowest = stack->rsp, at;
 	unsigned int n = 0;
@@ -149,9 +198,9 @@ unsigned int vpmu_stack_walk(const struct vpmu_stack *stack, struct kvm_vcpu *vc
 	*why = KVM_VPMU_STACK_MODE;
 	if (!stack->long_mode)
 		return 0;
+	set_half(&w);
 	at = frameless(&w);
-	if (at && is_valid(&w, at) && read_virtual(&w, at, address, sizeof(*address)) &&
-	    is_valid(&w, *address))
+	if (at && at % sizeof(u64) == 0 && read_word(&w, at, address) && is_valid(&w, *address))
 		n++;
 	for (; n < KVM_VPMU_STACK_MAX; n++) {
 		struct frame frame;
@@ -163,7 +212,8 @@ unsigned int vpmu_stack_walk(const struct vpmu_stack *stack, struct kvm_vcpu *vc
 		if (frame_at % sizeof(u64) || frame_at < lowest || !is_valid(&w, frame_at))
 			return n;
 		*why = KVM_VPMU_STACK_UNMAPPED;
-		if (!read_virtual(&w, frame_at, &frame, sizeof(frame)))
+		if (!read_word(&w, frame_at, &frame.next) ||
+		    !read_word(&w, frame_at + sizeof(u64), &frame.address))
 			return n;
 		*why = KVM_VPMU_STACK_END;
 		if (!frame.address)
