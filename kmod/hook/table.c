@@ -438,6 +438,19 @@ static bool retired_by_function(void)
 	}
 
 struct hook vpmu_hooks[] = {
+	/* In each NMI of host perf, so hook_ftrace_handler() finds it first */
+	{
+		.symbol = "x86_perf_event_set_period",
+		.pre = host_writes_counter,
+	},
+	{
+		.symbol = "x86_pmu_start",
+		.pre = host_starts_event,
+	},
+	{
+		.symbol = "x86_pmu_stop",
+		.pre = host_stops_event,
+	},
 	{
 		.symbol = "svm_vcpu_run",
 		.intel = "vmx_vcpu_run",
@@ -482,18 +495,6 @@ struct hook vpmu_hooks[] = {
 #endif
 	STUB_AROUND(kvm_arch_vcpu_load),
 	STUB_AROUND(kvm_arch_vcpu_put),
-	{
-		.symbol = "x86_pmu_start",
-		.pre = host_starts_event,
-	},
-	{
-		.symbol = "x86_pmu_stop",
-		.pre = host_stops_event,
-	},
-	{
-		.symbol = "x86_perf_event_set_period",
-		.pre = host_writes_counter,
-	},
 	{
 		.symbol = "kvm_vcpu_halt",
 		.pre = guest_halts,
