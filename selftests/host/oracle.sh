@@ -11,13 +11,14 @@ cd "$(dirname "$0")" || exit
 
 signature=0xc0de0000
 
-# What perf says of the whole guest for a while: instructions, branches. $1: events
+# What perf says of the whole guest for a while: instructions, branches; then the NMIs that it had. $1: events
 # before them, each with a comma, so that those that are compared get what counters are left
 cat >/tmp/whole <<'E2'
 sysctl -q kernel.nmi_watchdog=0
 perf stat -a -x, -o /tmp/o -e ${MORE}instructions,branches -- \
 	sh -c "sleep 1; \"$PROGRAMS/exact\" cpuid 00000800; \"$PROGRAMS/profile\" 300"
 awk -F, '$3 ~ /^(instructions|branches)(:|$)/ && $5 == "100.00" { printf "%s ", $1 }' /tmp/o
+awk '$1 == "NMI:" { for (i = 2; $i ~ /^[0-9]+$/; i++) n += $i; print n + 0 }' /proc/interrupts
 E2
 whole() {
 	vpmu-guest --smp "${smp:-$(nproc)}" -- bash -c "PROGRAMS='$PROGRAMS' MORE='${1:-}'; $(cat /tmp/whole)"
@@ -29,7 +30,7 @@ is "the oracle is there" "$(printf %x "$(msr $signature)")" 554d50565f4d564b
 alone() {
 	local i b
 	start
-	read -r i b <<<"$(whole)"
+	read -r i b _ <<<"$(whole)"
 	is "a whole guest: instructions" "$i" $(($(msr "$instructions") - before_i))
 	is "a whole guest: branches" "$b" $(($(msr "$branches") - before_b))
 	agree "a whole guest"
@@ -39,7 +40,7 @@ storm() {
 	local i b
 	start
 	"$PROGRAMS/timer_storm" 1000 &
-	read -r i b <<<"$(whole)"
+	read -r i b _ <<<"$(whole)"
 	kill $!
 	is "in a storm of interrupts: instructions" "$i" $(($(msr "$instructions") - before_i))
 	is "in a storm of interrupts: branches" "$b" $(($(msr "$branches") - before_b))
@@ -72,7 +73,7 @@ borrowed() {
 		[ "${now:-0}" -le "$borrowed" ] || borrowed=$now
 		sleep 0.5
 	done
-	read -r i b </tmp/first
+	read -r i b _ </tmp/first
 	is "as many counters as the CPU has: instructions" "$i" $(($(msr "$instructions") - before_i))
 	is "as many counters as the CPU has: branches" "$b" $(($(msr "$branches") - before_b))
 	within "as many counters as the CPU has: VM entries with a borrowed one" "$borrowed" 10 1000000000
@@ -91,8 +92,8 @@ two_guests() {
 	whole >/tmp/first &
 	whole >/tmp/second
 	wait $!
-	read -r i1 b1 </tmp/first
-	read -r i2 b2 </tmp/second
+	read -r i1 b1 _ </tmp/first
+	read -r i2 b2 _ </tmp/second
 	note "the first guest: $i1 and $b1, the second: $i2 and $b2"
 	is "two guests on one CPU: sum of instructions" $((i1 + i2)) \
 		$(($(msr "$instructions") - before_i))
@@ -104,13 +105,36 @@ two_guests() {
 two_vcpus() {
 	local i b smp=2
 	start
-	read -r i b <<<"$(whole)"
+	read -r i b _ <<<"$(whole)"
 	is "a guest of two vCPUs: instructions" "$i" $(($(msr "$instructions") - before_i))
 	is "a guest of two vCPUs: branches" "$b" $(($(msr "$branches") - before_b))
 	agree "a guest of two vCPUs"
 }
 
-[ $# -gt 0 ] || set -- alone storm borrowed two_guests two_vcpus
+# The host samples the guest, with call graphs: the guest notices nothing.
+recorded() {
+	local i b nmis recorder
+	# shellcheck source=selftests/host/recordings.sh
+	. ./recordings.sh
+	"$BUILD/vpmu/vpmu" record -g -c 200003 -o /tmp/recorded 2>/tmp/recorder &
+	recorder=$!
+	start
+	read -r i b nmis <<<"$(whole)"
+	is "while the host records: instructions" "$i" $(($(msr "$instructions") - before_i))
+	is "while the host records: branches" "$b" $(($(msr "$branches") - before_b))
+	is "while the host records: the guest's NMIs" "$nmis" 0
+	agree "while the host records"
+	relay vpmu-guest --smp 1 -- env PROGRAMS="$PROGRAMS" "$PWD/../guest/perf_exact.sh"
+	kill -TERM $recorder
+	wait $recorder
+	is "record: status" $? 0
+	sed 's/^/# /' /tmp/recorder
+	"$BUILD/vpmu/vpmu" --json report -i /tmp/recorded >/tmp/report.json
+	within "while the host records: samples of guests" \
+		"$(cd /tmp && json "sum(w['samples'] for w in d['who'] if w['where'].startswith('guest'))")" 1000 1000000000
+}
+
+[ $# -gt 0 ] || set -- alone storm borrowed two_guests two_vcpus recorded
 for test; do
 	case $test in
 	alone) alone ;;
@@ -118,6 +142,7 @@ for test; do
 	borrowed) borrowed ;;
 	two_guests) two_guests ;;
 	two_vcpus) two_vcpus ;;
+	recorded) recorded ;;
 	*) not_ok "no test $test" ;;
 	esac
 done
