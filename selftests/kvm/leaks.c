@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What comes and goes leaves nothing in the kernel's heap: VMs with their vCPUs, openers of the device,
+ * and, with "unload", the module.  That comes last: the host is without the module then.  TAP.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/kvm.h>
+#include <linux/kvm_vpmu.h>
+
+#include "tap.h"
+#include "vm.h"
+
+/* A leak is as many objects.  Others of the kernel come and go, too, some tens per size. */
+#define ROUNDS		1000
+#define MAX_CACHES	512
+
+static int device, kvm;
+
+/* The slab allocator's caches for kmalloc(): Documentation/ABI/testing/sysfs-kernel-slab */
+static glob_t caches;
+
+struct heap {
+	int64_t objects[MAX_CACHES];
+};
+
+static void find_caches(void)
+{
+	if (glob("/sys/kernel/slab/kmalloc-*", 0, NULL, &caches) || caches.gl_pathc > MAX_CACHES)
+		skip_all("this kernel doesn't tell how many objects are in its heap");
+}
+
+static int open_file(const char *cache, const char *name, int flags)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", cache, name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0)
+		err(1, "%s", path);
+	return fd;
+}
+
+/* Objects of each size; what CPUs have set aside for themselves isn't told apart, so they give it back. */
+static struct heap look(void)
+{
+	struct heap heap = { };
+
+	/* VMs' ends are in the background, in part. */
+	sleep(2);
+	for (size_t i = 0; i < caches.gl_pathc; i++) {
+		int shrink = open_file(caches.gl_pathv[i], "shrink", O_WRONLY);
+		int objects = open_file(caches.gl_pathv[i], "objects", O_RDONLY);
+		char text[128] = "";
+
+		if (write(shrink, "1", 1) != 1 || read(objects, text, sizeof(text) - 1) < 1)
+			err(1, "%s", caches.gl_pathv[i]);
+		heap.objects[i] = strtoll(text, NULL, 0);
+		close(shrink);
+		close(objects);
+	}
+	return heap;
+}
+
+static int new_vm(void)
+{
+	int vm = ioctl(kvm, KVM_CREATE_VM, 0);
+
+	if (vm < 0)
+		err(1, "KVM_CREATE_VM");
+	return vm;
+}
+
+static void come_and_go(void)
+{
+	int vm = new_vm(), vcpu = ioctl(vm, KVM_CREATE_VCPU, 0);
+
+	if (vcpu < 0)
+		err(1, "KVM_CREATE_VCPU");
+	close(vcpu);
+	close(vm);
+}
+
+static void choose(int fd, uint32_t attach)
+{
+	struct kvm_vpmu_attach a = { .fd = fd, .attach = attach };
+
+	IOCTL(device, KVM_VPMU_ATTACH, &a);
+}
+
+/* One that changes its mind, and leaves the VM as it is */
+static void choose_and_go(void)
+{
+	int vm = new_vm();
+
+	choose(vm, KVM_VPMU_ATTACH_NO);
+	choose(vm, KVM_VPMU_ATTACH_YES);
+	choose(vm, KVM_VPMU_ATTACH_DEFAULT);
+	choose(vm, KVM_VPMU_ATTACH_NO);
+	close(vm);
+}
+
+static int observed = -1;
+
+static void open_and_go(void)
+{
+	int fd = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	struct kvm_vpmu_events events = { .fd = observed, .flags = KVM_VPMU_EVENTS_OBSERVE };
+
+	if (fd < 0)
+		err(1, "/dev/kvm-vpmu");
+	IOCTL(fd, KVM_VPMU_GET_EVENTS, &events);
+	close(fd);
+}
+
+static void check_growth(const struct heap *before, const char *what)
+{
+	struct heap after = look();
+	unsigned int grown = 0;
+
+	for (size_t i = 0; i < caches.gl_pathc; i++) {
+		int64_t growth = after.objects[i] - before->objects[i];
+
+		if (growth <= ROUNDS / 2)
+			continue;
+		grown++;
+		printf("# %s: %" PRId64 " more\n", strrchr(caches.gl_pathv[i], '/') + 1, growth);
+	}
+	is(grown, 0, "%u times %s: sizes of which there are many more objects", ROUNDS, what);
+}
+
+static void repeat(void (*what)(void), const char *name)
+{
+	struct heap before;
+
+	what();
+	before = look();
+	for (unsigned int i = 0; i < ROUNDS; i++)
+		what();
+	check_growth(&before, name);
+}
+
+/* What the module keeps of VMs goes with the module, not with them. */
+static void unload(void)
+{
+	struct rlimit files = { 2 * ROUNDS, 2 * ROUNDS };
+	struct heap before, after;
+	bool freed = false;
+
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		err(1, "RLIMIT_NOFILE");
+	for (unsigned int i = 0; i < ROUNDS; i++)
+		choose(new_vm(), KVM_VPMU_ATTACH_NO);
+	close(device);
+	before = look();
+	if (syscall(SYS_delete_module, "kvm_vpmu", 0))
+		err(1, "delete_module");
+	after = look();
+	for (size_t i = 0; i < caches.gl_pathc; i++)
+		freed |= before.objects[i] - after.objects[i] > ROUNDS / 2;
+	check(freed, "unloaded with %u choices for VMs: these are freed", ROUNDS);
+}
+
+int main(int argc, char **argv)
+{
+	struct vm vm;
+
+	find_caches();
+	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (device < 0 || kvm < 0)
+		err(1, "/dev/kvm-vpmu, /dev/kvm");
+	repeat(come_and_go, "a VM with a vCPU");
+	repeat(choose_and_go, "a VM with a choice");
+	vm = make_vm(true);
+	observed = vm.fd;
+	repeat(open_and_go, "an observer");
+	free_vm(&vm);
+	if (argc > 1 && !strcmp(argv[1], "unload"))
+		unload();
+	return finish();
+}
