@@ -4,13 +4,17 @@
  * or its tracepoints have, at the guest's privilege level, sampled at their instruction; off unless
  * the VM's owner says otherwise.  TAP.
  */
+#define _GNU_SOURCE
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
 #include "events.h"
 #include "guests.h"
+#include "pin.h"
 #include "stats.h"
 
 #define ROUNDS		50
@@ -500,6 +504,64 @@ static void check_observed(const struct work *work)
 	free_vm(&vm);
 }
 
+static atomic_bool stop;
+
+static void interrupted(int signal)
+{
+	(void)signal;
+}
+
+static void *run_cpuids(void *vm)
+{
+	pin(0, sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	while (!stop)
+		if (ioctl(((struct vm *)vm)->vcpu, KVM_RUN, NULL) && errno != EINTR)
+			err(1, "KVM_RUN");
+	return NULL;
+}
+
+/*
+ * The host begins to look while the guest executes CPUIDs: these are counted at once, not only when
+ * the vCPU is loaded again.
+ */
+static void check_observed_at_once(void)
+{
+	struct kvm_vpmu_events start, now;
+	unsigned int late = 0;
+	pthread_t thread;
+	struct pmu pmu;
+	struct vm vm = make_exits(&pmu, KVM_VPMU_EVENTS_OFF);
+
+	if (sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = interrupted }, NULL))
+		err(1, "sigaction");
+	load_code(&vm, exits_start, exits_end, (struct kvm_regs){ .rsi = 1u << 30 });
+	if (pthread_create(&thread, NULL, run_cpuids, &vm))
+		err(1, "pthread_create");
+	for (unsigned int round = 0; round < 20; round++) {
+		int observer = open("/dev/kvm-vpmu", O_RDWR);
+		uint64_t exits, cpuids;
+
+		if (observer < 0)
+			err(1, "/dev/kvm-vpmu");
+		usleep(20000);
+		start = observe(observer, &vm);
+		do {
+			now = observe(observer, &vm);
+			exits = now.count[KVM_VPMU_EVENT_EXITS] - start.count[KVM_VPMU_EVENT_EXITS];
+		} while (exits < 200);
+		cpuids = now.count[KVM_VPMU_EVENT_EXITS_CPUID] - start.count[KVM_VPMU_EVENT_EXITS_CPUID];
+		/* Many of the others are interrupts, by these requests. */
+		late += cpuids < 5;
+		close(observer);
+	}
+	stop = true;
+	vm.run->immediate_exit = 1;
+	pthread_kill(thread, SIGUSR2);
+	pthread_join(thread, NULL);
+	is(late, 0, "observed while the guest runs: times at which it was late");
+	free_vm(&vm);
+}
+
 /* The host's view: request @e fails with @error. */
 static void check_refused(const char *what, struct kvm_vpmu_events e, int error)
 {
@@ -547,6 +609,7 @@ int main(void)
 	check_counts(&kvm_work, "all levels", KVM_VPMU_EVENTS_ON, OS | USR, true);
 	check_observed(&exits_work);
 	check_observed(&kvm_work);
+	check_observed_at_once();
 	check_requests();
 	check_filter();
 	check_moved();
