@@ -19,6 +19,7 @@
 #include <linux/kvm_vpmu.h>
 
 #include "tap.h"
+#include "events.h"
 #include "vm.h"
 
 /* A leak is as many objects.  Others of the kernel come and go, too, some tens per size. */
@@ -111,16 +112,15 @@ static void choose_and_go(void)
 	close(vm);
 }
 
-static int observed = -1;
+static struct vm observed;
 
 static void open_and_go(void)
 {
 	int fd = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
-	struct kvm_vpmu_events events = { .fd = observed, .flags = KVM_VPMU_EVENTS_OBSERVE };
 
 	if (fd < 0)
 		err(1, "/dev/kvm-vpmu");
-	IOCTL(fd, KVM_VPMU_GET_EVENTS, &events);
+	observe(fd, &observed);
 	close(fd);
 }
 
@@ -174,8 +174,6 @@ static void unload(void)
 
 int main(int argc, char **argv)
 {
-	struct vm vm;
-
 	find_caches();
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
@@ -183,10 +181,9 @@ int main(int argc, char **argv)
 		err(1, "/dev/kvm-vpmu, /dev/kvm");
 	repeat(come_and_go, "a VM with a vCPU");
 	repeat(choose_and_go, "a VM with a choice");
-	vm = make_vm(true);
-	observed = vm.fd;
+	observed = make_vm(true);
 	repeat(open_and_go, "an observer");
-	free_vm(&vm);
+	free_vm(&observed);
 	if (argc > 1 && !strcmp(argv[1], "unload"))
 		unload();
 	return finish();
