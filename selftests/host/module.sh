@@ -11,10 +11,12 @@ rawvm=$BUILD/programs/rawvm
 module=$BUILD/module/$(uname -r)/kvm_vpmu.ko
 times=${1:-100}
 
-insmod "$BUILD/modules/$(uname -r)/taker.ko" || exit
-refused "a function taken by somebody else" "Device or resource busy" \
-	"kvm_pmu_get_msr is taken" "$module"
-rmmod taker
+# One function that the module hooks by a stub of its own, and one that it redirects
+for symbol in kvm_pmu_get_msr kvm_pmu_refresh; do
+	insmod "$BUILD/modules/$(uname -r)/taker.ko" symbol=$symbol || exit
+	refused "$symbol, taken by somebody else" "Device or resource busy" "$symbol is taken" "$module"
+	rmmod taker
+done
 
 symbol=svm_get_cpl
 [ $kvm = kvm_amd ] || symbol=vmx_get_cpl

@@ -18,7 +18,8 @@
 #define LOOPS		2000000
 
 #define PAIR		0xff03
-#define MERGE_ENABLED	0xf004000ffull
+#define MERGE		0xf000000ffull
+#define MERGE_ENABLED	(MERGE | EN)
 
 static atomic_bool stop;
 
@@ -26,6 +27,7 @@ static int host_pair(void)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_RAW, .size = sizeof(attr), .config = PAIR, .pinned = 1,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
 	};
 
 	return syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
@@ -82,6 +84,38 @@ static void check_host(const char *when)
 	close(msr);
 }
 
+/* Is there time in which the host's @event didn't count? */
+static bool was_lent(struct vm *vm, int event)
+{
+	struct {
+		uint64_t value, enabled, running;
+	} before, after;
+
+	if (read(event, &before, sizeof(before)) != sizeof(before))
+		err(1, "the host's event");
+	for (unsigned int round = 0; round < 20; round++)
+		run_until(vm, KVM_EXIT_IO);
+	if (read(event, &after, sizeof(after)) != sizeof(after))
+		err(1, "the host's event");
+	return after.running - before.running < after.enabled - before.enabled;
+}
+
+/*
+ * A guest's Merge event counts beside the counter below only, so its physical counter is the same one.  Where
+ * the host's event has that, its own counter is lent with it.
+ */
+static void check_guests_merge(struct vm *vm, struct pmu pmu, int event)
+{
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		put_counter(vm, pmu, i, 0, 0);
+	check(!was_lent(vm, event), "the guest has no counter: the host's event counts always");
+	put_counter(vm, pmu, pmu.nr - 1, MERGE_ENABLED, 0);
+	check(!was_lent(vm, event), "Merge on the guest's last counter: the host's event counts always");
+	put_counter(vm, pmu, pmu.nr - 1, 0, 0);
+	put_counter(vm, pmu, 1, MERGE_ENABLED, 0);
+	check(was_lent(vm, event), "Merge on the guest's counter 1: the host's event says that it was lent");
+}
+
 int main(void)
 {
 	struct vm vm = make_vm(true);
@@ -102,7 +136,11 @@ int main(void)
 		err(1, "perf_event_open");
 	rounds(&vm, pmu, &value, "a pair");
 	check_host("a pair");
+	check_guests_merge(&vm, pmu, event);
+	check_host("the guest's Merge");
 	close(event);
+	for (unsigned int i = 0; i < pmu.nr; i++)
+		put_counter(&vm, pmu, i, BRANCHES | OS | EN, value);
 	if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
 		if (pthread_create(&thread, NULL, come_and_go, NULL))
 			err(1, "pthread_create");
