@@ -8,6 +8,7 @@
 
 #include "tap.h"
 #include "guests.h"
+#include "events.h"
 
 #define N	100
 
@@ -49,14 +50,17 @@ static int set_cpuid(struct vm *vm, struct cpuid *cpuid)
 	return ioctl(vm->vcpu, KVM_SET_CPUID2, cpuid) ? errno : 0;
 }
 
-/* SDM vol. 2, "CPUID", leaf 0AH: EAX[15:8], EDX[4:0]; APM vol. 3, appendix E, function 8000_0022h: EBX[3:0] */
-static void take_counters(struct cpuid *cpuid)
+/*
+ * @left are left of the general counters, and no fixed ones.  SDM vol. 2, "CPUID", leaf 0AH: EAX[15:8], EDX[4:0];
+ * APM vol. 3, appendix E, function 8000_0022h: EBX[3:0]
+ */
+static void take_counters(struct cpuid *cpuid, unsigned int left)
 {
 	if (on_intel()) {
-		leaf(cpuid, 10)->eax &= ~0xff00u;
+		leaf(cpuid, 10)->eax = (leaf(cpuid, 10)->eax & ~0xff00u) | left << 8;
 		leaf(cpuid, 10)->edx &= ~0x1fu;
 	} else {
-		leaf(cpuid, 0x80000022)->ebx &= ~0xfu;
+		leaf(cpuid, 0x80000022)->ebx = (leaf(cpuid, 0x80000022)->ebx & ~0xfu) | left;
 	}
 }
 
@@ -72,7 +76,7 @@ static void fewer_counters(void)
 	if (device < 0)
 		err(1, "/dev/kvm-vpmu");
 	IOCTL(vm.kvm, KVM_GET_SUPPORTED_CPUID, &set);
-	take_counters(&set);
+	take_counters(&set, 0);
 	for (unsigned int i = 0; i < pmu.nr; i++)
 		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, 0);
 	is(set_cpuid(&vm, &set), 0, "userspace takes counters away that count");
@@ -92,6 +96,29 @@ static void fewer_counters(void)
 	is(v.borrowed, 0, "the next VM: counters that had to borrow");
 	close(device);
 	free_vm(&next);
+	free_vm(&vm);
+}
+
+/* A counter counts an event of the hypervisor's, which is on no physical counter, when userspace takes others away. */
+static void other_event(void)
+{
+	struct cpuid set = { .head.nent = 256 };
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+
+	if (device < 0 || set_events(device, &vm, KVM_VPMU_EVENTS_ON))
+		err(1, "/dev/kvm-vpmu");
+	put_counter(&vm, pmu, 0, event(KVM_VPMU_EVENT_EXITS) | OS | EN, 0);
+	is(counter(&vm, pmu, 0), 0, "an event of the hypervisor's");
+	IOCTL(vm.kvm, KVM_GET_SUPPORTED_CPUID, &set);
+	take_counters(&set, pmu.nr - 1);
+	is(set_cpuid(&vm, &set), 0, "userspace takes another counter away");
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+	put_counter(&vm, enabled_pmu(&vm), 0, INSTRUCTIONS | OS | EN, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	is(counter(&vm, pmu, 0), loop_counts(INSTRUCTIONS, N, true), "the counter of that event counts instructions");
+	close(device);
 	free_vm(&vm);
 }
 
@@ -131,6 +158,7 @@ int main(void)
 		skip_all("this CPU's number of counters isn't in CPUID");
 	free_vm(&vm);
 	fewer_counters();
+	other_event();
 	if (version)
 		other_version(version);
 	return finish();
