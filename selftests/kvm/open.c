@@ -270,9 +270,9 @@ static void rounds(void)
 }
 
 /* Global control is 0, then all ones; ESI times RDMSR of a counter that counts */
-extern const char counting_start[], counting_end[];
+extern const char counting_start[], counting_reads[], counting_end[];
 asm(".code16\n"
-    ".globl counting_start, counting_end\n"
+    ".globl counting_start, counting_reads, counting_end\n"
     "counting_start:\n"
     "	mov $0xc0000301, %ecx\n"
     "	xor %eax, %eax\n"
@@ -283,6 +283,7 @@ asm(".code16\n"
     "	mov $0xc0000301, %ecx\n"
     "	mov 0x2104, %eax\n"
     "	wrmsr\n"
+    "counting_reads:\n"
     "	mov 0x2100, %ecx\n"
     "1:	rdmsr\n"
     "	dec %esi\n"
@@ -303,6 +304,13 @@ static void counting(void)
 	check(figures(device, &vm).reads >= ROUNDS, "a counter that counts: each access exits");
 	/* WRMSR, MOV, and all reads up to the last one, which isn't complete */
 	is(*word_at(&vm, RESULT), 2 + 3 * ROUNDS - 3, "a counter that counts: its value");
+	free_vm(&vm);
+
+	/* One that wasn't open is on the last physical counter, and the first, where it would be open, is free. */
+	vm = make_guest(&pmu, 0, counting_reads, counting_end, (struct kvm_regs){ .rsi = ROUNDS });
+	run_until(&vm, KVM_EXIT_IO);
+	is(figures(device, &vm).open, 0, "a counter that counts from the beginning: VM entries with open registers");
+	is(*word_at(&vm, RESULT), 1 + 3 * ROUNDS - 3, "a counter that counts from the beginning: its value");
 	free_vm(&vm);
 }
 
