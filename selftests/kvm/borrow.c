@@ -58,12 +58,16 @@ static int host_event(uint32_t type, uint64_t config)
 	return syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
 }
 
-/* The registers in which the host says what fixed counters count, and on AMD hosts, what each one does */
+/* What the host's counters count: of Intel's, the fixed ones, and which of these are on */
 static unsigned int host_state(uint64_t *state)
 {
 	if (on_intel()) {
 		state[0] = host_read(INTEL_FIXED_CONTROL);
-		return 1;
+		state[1] = host_read(INTEL_CONTROL) >> 32;
+		for (unsigned int n = 0; n < MAX_FIXED; n++)
+			if (!(state[0] >> 4 * n & (FIXED_OS | FIXED_USR)))
+				state[1] &= ~(1ull << n);
+		return 2;
 	}
 	for (unsigned int i = 0; i < NR_CORE; i++)
 		state[i] = host_read(CORE_SELECT0 + 2 * i);
