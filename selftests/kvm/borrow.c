@@ -97,11 +97,18 @@ static void host_gets_back(void)
 	struct vm vm = make_sampler(ROUNDS, PERIOD);
 	struct pmu pmu = pmu_of(&vm);
 	uint64_t before[NR_CORE], after[NR_CORE];
-	unsigned int nr = host_state(before);
+	unsigned int nr;
+	int events[2];
 
-	count_on_all(&vm, pmu, 2, BRANCHES, 0);
+	/* Less is left than the guest counts on, Intel's fixed counter of instructions, too. */
+	for (unsigned int i = 0; i < 2; i++)
+		events[i] = host_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
+	nr = host_state(before);
+	count_on_all(&vm, pmu, 2, INSTRUCTIONS, 0);
 	run_until(&vm, KVM_EXIT_IO);
 	check_sampler(&vm, ROUNDS, PERIOD, "all counters");
+	for (unsigned int i = 2; i < pmu.nr; i++)
+		is(counter(&vm, pmu, i), counter(&vm, pmu, 1), "all counters: counter %u has them, too", i);
 	host_state(after);
 	for (unsigned int i = 0; i < nr; i++)
 		is(after[i], before[i], "the host's control %u after interrupts of the guest's", i);
@@ -109,6 +116,8 @@ static void host_gets_back(void)
 	host_state(after);
 	for (unsigned int i = 0; i < nr; i++)
 		is(after[i], before[i], "the host's control %u when the guest has gone", i);
+	for (unsigned int i = 0; i < 2; i++)
+		close(events[i]);
 }
 
 /*

@@ -115,9 +115,11 @@ static void other_event(void)
 	take_counters(&set, pmu.nr - 1);
 	is(set_cpuid(&vm, &set), 0, "userspace takes another counter away");
 	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = N });
+	run_until(&vm, KVM_EXIT_IO);
+	is(counter(&vm, pmu, 0), 0, "the counter of that event is off");
 	put_counter(&vm, enabled_pmu(&vm), 0, INSTRUCTIONS | OS | EN, 0);
 	run_until(&vm, KVM_EXIT_IO);
-	is(counter(&vm, pmu, 0), loop_counts(INSTRUCTIONS, N, true), "the counter of that event counts instructions");
+	is(counter(&vm, pmu, 0), loop_counts(INSTRUCTIONS, N, false), "the counter of that event counts instructions");
 	close(device);
 	free_vm(&vm);
 }
