@@ -118,12 +118,12 @@ static void put_record(struct profile *p, const struct kvm_vpmu_record *r)
 	} while (true);
 }
 
-/* PIDs of the host's first namespace are not for everybody. */
+/* Samples and switches have PIDs.  Those of the host's first namespace are not for everybody. */
 static void put_for(struct profile *p, struct kvm_vpmu_record *r)
 {
 	if (p->vm && p->vm != r->vm)
 		return;
-	if (r->type != KVM_VPMU_RECORD_STACK && r->type != KVM_VPMU_RECORD_AWAY) {
+	if (r->type <= KVM_VPMU_RECORD_PUT) {
 		r->pid = p->privileged ? current->tgid : 0;
 		r->tid = p->privileged ? current->pid : 0;
 	}
@@ -150,8 +150,10 @@ static void describe_guest(struct kvm_vcpu *vcpu, struct kvm_vpmu_record *r)
  * In an NMI: have the stack of sample @r recorded.  Without another stay in guest mode, a sample
  * before this one has the same.
  */
-static void want_stack(struct vpmu_vcpu *vv, struct kvm_vpmu_record *r)
+static void want_stack(struct vpmu_vcpu *vv, struct kvm_vpmu_record *r, u32 flags)
 {
+	if (flags & KVM_VPMU_PROFILE_WORDS)
+		WRITE_ONCE(vv->profiled.words, true);
 	if (vv->profiled.sampled) {
 		r->tsc = vv->profiled.sampled;
 		return;
@@ -182,7 +184,7 @@ static void sample(struct perf_event *event, struct perf_sample_data *data, stru
 		describe_guest(vcpu, &r);
 		if (vv && p->flags & KVM_VPMU_PROFILE_STACKS && r.mode == KVM_VPMU_MODE_GUEST &&
 		    r.cpl != KVM_VPMU_CPL_NONE && (!p->vm || p->vm == r.vm))
-			want_stack(vv, &r);
+			want_stack(vv, &r, p->flags);
 	} else {
 		/* Not for a VM's owner: the interrupt of an overflow in guest mode came late. */
 		if (!p->privileged)
@@ -212,13 +214,15 @@ static void put_switch(struct kvm_vpmu_record *r)
 	put_for_all(KVM_VPMU_PROFILE_SWITCHES, r);
 }
 
-static void put_stack(const struct vpmu_vcpu *vv, const u64 *address, unsigned int nr, u8 why)
+/* A record of @type, for profiles with @flag */
+static void put_stack(const struct vpmu_vcpu *vv, u32 flag, u8 type, const u64 *address,
+		      unsigned int nr, u8 why)
 {
 	struct kvm_vpmu_record r = {
 		.tsc = vv->profiled.sampled,
 		.vm = vv->vm->id,
 		.vcpu = vv->hot.vcpu->vcpu_id,
-		.type = KVM_VPMU_RECORD_STACK,
+		.type = type,
 		.cpl = KVM_VPMU_CPL_NONE,
 	};
 	unsigned int i = 0;
@@ -231,7 +235,7 @@ static void put_stack(const struct vpmu_vcpu *vv, const u64 *address, unsigned i
 		memcpy(r.address, address + i, r.nr * sizeof(*address));
 		i += r.nr;
 		r.mode = i < nr ? KVM_VPMU_STACK_MORE : why;
-		put_for_all(KVM_VPMU_PROFILE_STACKS, &r);
+		put_for_all(flag, &r);
 	} while (i < nr);
 	preempt_enable();
 }
@@ -245,7 +249,12 @@ void vpmu_profile_stack(struct vpmu_vcpu *vv)
 	if (!vv->profiled.sampled)
 		return;
 	nr = vpmu_stack_walk(&vv->profiled.stack, vv->hot.vcpu, address, &why);
-	put_stack(vv, address, nr, why);
+	put_stack(vv, KVM_VPMU_PROFILE_STACKS, KVM_VPMU_RECORD_STACK, address, nr, why);
+	if (READ_ONCE(vv->profiled.words) && !vv->profiled.stack.user) {
+		nr = vpmu_stack_words(&vv->profiled.stack, vv->hot.vcpu, address, &why);
+		put_stack(vv, KVM_VPMU_PROFILE_WORDS, KVM_VPMU_RECORD_WORDS, address, nr, why);
+	}
+	WRITE_ONCE(vv->profiled.words, false);
 	WRITE_ONCE(vv->profiled.sampled, 0);
 }
 
@@ -635,10 +644,12 @@ static const struct file_operations profile_fops = {
 
 #define ALL_FLAGS	(KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES |	\
 			 KVM_VPMU_PROFILE_FREQUENCY | KVM_VPMU_PROFILE_KVM_TIME |	\
-			 KVM_VPMU_PROFILE_STACKS)
+			 KVM_VPMU_PROFILE_STACKS | KVM_VPMU_PROFILE_WORDS)
 
 static bool event_is_valid(const struct kvm_vpmu_profile *in)
 {
+	if (in->flags & KVM_VPMU_PROFILE_WORDS && !(in->flags & KVM_VPMU_PROFILE_STACKS))
+		return false;
 	if (!(in->flags & KVM_VPMU_PROFILE_SAMPLES))
 		return !in->type && !in->config && !in->period &&
 		       !(in->flags & (KVM_VPMU_PROFILE_FREQUENCY | KVM_VPMU_PROFILE_STACKS));

@@ -26,6 +26,10 @@
 /* No page and no block begins there. */
 #define NOWHERE		1
 
+/* Linux Documentation/arch/x86/x86_64/mm.rst: the kernel's text, then its modules */
+#define KERNEL_TEXT	0xffffffff80000000ull
+#define KERNEL_TEXT_END	0xffffffffff000000ull
+
 /**
  * struct walk - a walk up a stack
  * @s: where it began
@@ -226,5 +230,73 @@ unsigned int vpmu_stack_walk(const struct vpmu_stack *stack, struct kvm_vcpu *vc
 		frame_at = frame.next;
 	}
 	*why = KVM_VPMU_STACK_LIMIT;
+	return n;
+}
+
+static bool is_text(u64 word)
+{
+	return word >= KERNEL_TEXT && word < KERNEL_TEXT_END;
+}
+
+/* Would the upper bits of the word be taken for those of the other one? */
+static bool is_near(u64 word, u64 base)
+{
+	return word - base + KVM_VPMU_WORDS_STACK < 2 * KVM_VPMU_WORDS_STACK;
+}
+
+static u64 packed(u64 offset, u64 word)
+{
+	return offset << KVM_VPMU_WORDS_OFFSET | (word & (BIT_ULL(KVM_VPMU_WORDS_OFFSET) - 1));
+}
+
+/*
+ * The words of a stack from @base on, up to a page that isn't mapped, as there is one behind each
+ * of Linux's stacks.
+ *
+ * Return: the last word, if that page was met, else 0.  @n is KVM_VPMU_STACK_MAX if there are more.
+ */
+static u64 scan(struct walk *w, u64 base, u64 *word, unsigned int *n)
+{
+	u64 offset, last = 0, at;
+
+	for (offset = 0; offset < KVM_VPMU_WORDS_STACK; offset += sizeof(at), last = at) {
+		if (!read_word(w, base + offset, &at))
+			return last;
+		if (!is_text(at) && at - base >= KVM_VPMU_WORDS_STACK)
+			continue;
+		if (*n == KVM_VPMU_STACK_MAX)
+			break;
+		word[(*n)++] = packed(offset, at);
+	}
+	return 0;
+}
+
+unsigned int vpmu_stack_words(const struct vpmu_stack *stack, struct kvm_vcpu *vcpu, u64 *word,
+			      u8 *why)
+{
+	struct walk w = {
+		.s = stack, .vcpu = vcpu, .levels = vcpu->arch.cr4 & X86_CR4_LA57 ? 5 : 4,
+		.page = NOWHERE, .block = NOWHERE,
+	};
+	unsigned int n = 2;
+	u64 next;
+
+	*why = KVM_VPMU_STACK_MODE;
+	if (!stack->long_mode)
+		return 0;
+	set_half(&w);
+	*why = KVM_VPMU_STACK_INVALID;
+	if (stack->rsp % sizeof(u64) || !is_valid(&w, stack->rsp))
+		return 0;
+	word[0] = stack->rsp;
+	word[1] = stack->rbp;
+	next = scan(&w, stack->rsp, word, &n);
+	/* The last word of a stack for interrupts is where the interrupted one goes on. */
+	if (n < KVM_VPMU_STACK_MAX && next && next % sizeof(u64) == 0 && is_valid(&w, next) &&
+	    !is_text(next) && !is_near(next, stack->rsp)) {
+		word[n++] = packed(KVM_VPMU_WORDS_NEXT, next);
+		scan(&w, next, word, &n);
+	}
+	*why = n < KVM_VPMU_STACK_MAX ? KVM_VPMU_STACK_END : KVM_VPMU_STACK_LIMIT;
 	return n;
 }

@@ -20,4 +20,16 @@ void vpmu_stack_note(struct vpmu_stack *stack, struct kvm_vcpu *vcpu);
 unsigned int vpmu_stack_walk(const struct vpmu_stack *stack, struct kvm_vcpu *vcpu, u64 *address,
 			     u8 *why);
 
+/**
+ * vpmu_stack_words() - find what may be return addresses and frame pointers of a kernel
+ * @stack: what was noted
+ * @vcpu: the vCPU, loaded
+ * @word: room for KVM_VPMU_STACK_MAX words, as KVM_VPMU_WORDS_OFFSET describes
+ * @why: set to KVM_VPMU_STACK_...: why there are no more
+ *
+ * Return: how many words there are.
+ */
+unsigned int vpmu_stack_words(const struct vpmu_stack *stack, struct kvm_vcpu *vcpu, u64 *word,
+			      u8 *why);
+
 #endif

@@ -255,6 +255,7 @@ struct vpmu_stack {
  * @delay: that thread's run delay (ns) then
  * @kvm_ticks: vpmu_events.kvm_ticks when the vCPU was loaded
  * @sampled: TSC of a sample whose stack is to be recorded before the guest runs again; 0: none
+ * @words: a profile wants the stack's words, too (KVM_VPMU_PROFILE_WORDS)
  * @stack: where that is
  */
 struct vpmu_profiled {
@@ -263,6 +264,7 @@ struct vpmu_profiled {
 	u64 delay;
 	u64 kvm_ticks;
 	u64 sampled;
+	bool words;
 	struct vpmu_stack stack;
 };
 

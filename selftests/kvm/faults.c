@@ -272,7 +272,7 @@ static int profile(struct life *l)
 		.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS,
 		.period = 1000000, .records = KVM_VPMU_PROFILE_MIN_RECORDS, .fd = l->vm,
 		.flags = KVM_VPMU_PROFILE_SAMPLES | KVM_VPMU_PROFILE_SWITCHES |
-			 KVM_VPMU_PROFILE_KVM_TIME | KVM_VPMU_PROFILE_STACKS,
+			 KVM_VPMU_PROFILE_KVM_TIME | KVM_VPMU_PROFILE_STACKS | KVM_VPMU_PROFILE_WORDS,
 	};
 
 	return l->profile = ioctl(l->device, KVM_VPMU_PROFILE, &p);

@@ -1211,7 +1211,7 @@ static const unsigned long requests[] = {
 static int open_profile(struct random *r, int device, uint64_t vm)
 {
 	struct kvm_vpmu_profile p = {
-		.flags = 1 + below(r, 31), .period = 20000 + below(r, 1000000), .vm = vm, .fd = -1,
+		.flags = 1 + below(r, 63), .period = 20000 + below(r, 1000000), .vm = vm, .fd = -1,
 		.cpu = below(r, sysconf(_SC_NPROCESSORS_ONLN)), .records = KVM_VPMU_PROFILE_MIN_RECORDS,
 		.config = below(r, 2) ? PERF_COUNT_HW_INSTRUCTIONS : PERF_COUNT_HW_CPU_CYCLES,
 	};
@@ -1222,6 +1222,8 @@ static int open_profile(struct random *r, int device, uint64_t vm)
 		p.config = p.period = 0;
 		p.flags &= ~KVM_VPMU_PROFILE_STACKS;
 	}
+	if (!(p.flags & KVM_VPMU_PROFILE_STACKS))
+		p.flags &= ~KVM_VPMU_PROFILE_WORDS;
 	return ioctl(device, KVM_VPMU_PROFILE, &p);
 }
 

@@ -404,8 +404,164 @@ static void check_owner(void)
 	free_vm(&vm);
 }
 
+/* ---- words of a kernel's stack */
+
+#define TEXT		0xffffffff81234567ull
+#define OFFSET_MASK	((1ull << KVM_VPMU_WORDS_OFFSET) - 1)
+
+static struct kvm_vpmu_profile with_words(void)
+{
+	struct kvm_vpmu_profile what = with_stacks();
+
+	what.flags |= KVM_VPMU_PROFILE_WORDS;
+	return what;
+}
+
+/* The words of a sample whose record was the last one, as a stack's addresses */
+static bool words_of(struct profile *p, const struct stack *sample, struct stack *words, struct faults *faults)
+{
+	const struct kvm_vpmu_record *r;
+
+	*words = (struct stack){ .sample = sample->sample };
+	while (words->why == KVM_VPMU_STACK_MORE && (r = profile_next(p))) {
+		/* The module's own work may be sampled in between. */
+		if (r->type == KVM_VPMU_RECORD_WORDS)
+			add_stack(words, r, faults);
+	}
+	return words->why != KVM_VPMU_STACK_MORE;
+}
+
+/* The word at @address, as the records have it; 0: they haven't */
+static uint64_t word_on_stack(const struct stack *words, uint64_t address)
+{
+	const uint64_t rsp = words->address[0];
+
+	for (unsigned int i = 2; i < words->nr; i++) {
+		uint64_t item = words->address[i], word = (item & OFFSET_MASK) | (rsp & ~OFFSET_MASK);
+
+		if (rsp + (item >> KVM_VPMU_WORDS_OFFSET) == address)
+			return word - rsp < KVM_VPMU_WORDS_STACK ? word : word | ~OFFSET_MASK;
+	}
+	return 0;
+}
+
+/* Are the frames that @s was found by among the words? */
+static bool has_frames(const struct stack *s, const struct stack *words)
+{
+	uint64_t frame = words->address[1];
+
+	for (unsigned int i = 0; i < s->nr; i++, frame = word_on_stack(words, frame))
+		if (word_on_stack(words, frame + 8) != s->address[i])
+			return false;
+	return !word_on_stack(words, frame);
+}
+
+static void check_words(unsigned int depth, unsigned int why)
+{
+	const struct mode *m = &modes[0];
+	unsigned int stacks = 0, wrong = 0;
+	struct faults faults = { };
+	struct stack s, words;
+	struct profile p;
+	struct vm vm;
+
+	make_long_mode(&vm, m, deep_start, deep_end, (struct kvm_regs){ .rsi = 300, .rdi = depth });
+	p = profile_open(device, with_words());
+	run_until(&vm, KVM_EXIT_IO);
+	while (next_stack(&p, &s, &faults)) {
+		bool good = words_of(&p, &s, &words, &faults) && words.why == why;
+
+		/* On the way there and back */
+		if (s.sample.ip < m->base + CODE + (deep_leaf - deep_start))
+			continue;
+		stacks++;
+		if (why == KVM_VPMU_STACK_LIMIT)
+			good = good && words.nr == KVM_VPMU_STACK_MAX;
+		else
+			good = good && has_frames(&s, &words);
+		if (!good && !wrong++)
+			printf("# %u words, end %u; %u addresses\n", words.nr, words.why, s.nr);
+	}
+	check(stacks >= 10 && !faults.without && !faults.strange, "%u calls: words (%u)", depth, stacks);
+	is(wrong, 0, "%u calls: words without frames", depth);
+	profile_close(&p);
+	free_vm(&vm);
+}
+
+/* A guest loops, with RSP = @rsp: of all samples, @nr words and @why; the third and the fourth, if there are these */
+static void expect_words(struct vm *vm, uint64_t rsp, unsigned int nr, unsigned int why, const uint64_t wanted[2],
+			 const char *what)
+{
+	unsigned int stacks = 0, wrong = 0;
+	struct faults faults = { };
+	struct stack s, words;
+	struct kvm_regs regs;
+	struct profile p;
+
+	IOCTL(vm->vcpu, KVM_GET_REGS, &regs);
+	regs.rsp = rsp;
+	regs.rbp = 0;
+	regs.rsi = 100;
+	IOCTL(vm->vcpu, KVM_SET_REGS, &regs);
+	p = profile_open(device, with_words());
+	run_until(vm, KVM_EXIT_IO);
+	while (next_stack(&p, &s, &faults)) {
+		bool good = words_of(&p, &s, &words, &faults) && words.nr == nr && words.why == why;
+
+		stacks++;
+		good = good && (!nr || (words.address[0] == rsp && !words.address[1]));
+		for (unsigned int i = 2; good && i < nr && i < 4; i++)
+			good = words.address[i] == wanted[i - 2];
+		if (!good && !wrong++)
+			printf("# %u words, end %u, the third %#llx\n", words.nr, words.why,
+			       (unsigned long long)words.address[2]);
+	}
+	check(stacks >= LOOP_INSTRUCTIONS(100) / PERIOD / 2 && !wrong && !faults.without && !faults.strange,
+	      "%s (%u stacks, %u wrong)", what, stacks, wrong);
+	profile_close(&p);
+}
+
+/* What belongs to no stack isn't there, and an interrupt's stack goes on where the kernel was. */
+static void check_stacks_of_words(void)
+{
+	static const struct mode m = { "words", 0xffff888000000000, 4, 1, false };
+	const uint64_t page = m.base + FRAMES, rsp = page + 0xf00, other = page + 0x8000;
+	const uint64_t interrupted[] = {
+		(uint64_t)KVM_VPMU_WORDS_NEXT << KVM_VPMU_WORDS_OFFSET | (other & OFFSET_MASK),
+		0x10ull << KVM_VPMU_WORDS_OFFSET | (TEXT & OFFSET_MASK),
+	};
+	const uint64_t alone[] = {
+		0x20ull << KVM_VPMU_WORDS_OFFSET | (TEXT & OFFSET_MASK),
+		0x38ull << KVM_VPMU_WORDS_OFFSET | ((rsp + 0x40) & OFFSET_MASK),
+	};
+	struct vm vm;
+
+	make_long_mode(&vm, &m, loop64_start, loop64_end, (struct kvm_regs){ });
+	*leaf_entry(&vm, FRAMES + 0x1000) = 0;
+	expect_words(&vm, rsp, 2, KVM_VPMU_STACK_END, NULL, "words: none on the stack");
+	again(&vm, &m);
+	*word(&vm, FRAMES + 0xff8) = other;
+	*word(&vm, FRAMES + 0x8010) = TEXT;
+	expect_words(&vm, rsp, 4, KVM_VPMU_STACK_END, interrupted, "words: an interrupt's stack, and what is behind");
+	again(&vm, &m);
+	*word(&vm, FRAMES + 0xff8) = rsp - 8;
+	*word(&vm, FRAMES + 0xf20) = TEXT;
+	*word(&vm, FRAMES + 0xf38) = rsp + 0x40;
+	*word(&vm, FRAMES + 0xf40) = ~0ull;
+	*word(&vm, FRAMES + 0xf48) = m.base;
+	expect_words(&vm, rsp, 4, KVM_VPMU_STACK_END, alone, "words: a stack that goes on below itself");
+	again(&vm, &m);
+	expect_words(&vm, rsp + 4, 0, KVM_VPMU_STACK_INVALID, NULL, "words: a stack that isn't aligned");
+	again(&vm, &m);
+	expect_words(&vm, 0x1000, 0, KVM_VPMU_STACK_INVALID, NULL, "words: in the other half");
+	again(&vm, &m);
+	expect_words(&vm, page + 0x1000, 2, KVM_VPMU_STACK_END, NULL, "words: where nothing is mapped");
+	free_vm(&vm);
+}
+
 static void check_argument(void)
 {
+	struct kvm_vpmu_profile words = with_words();
 	struct kvm_vpmu_profile what = {
 		.flags = KVM_VPMU_PROFILE_SWITCHES | KVM_VPMU_PROFILE_STACKS, .records = RECORDS,
 		.fd = -1,
@@ -413,6 +569,8 @@ static void check_argument(void)
 
 	check(ioctl(device, KVM_VPMU_PROFILE, &what) < 0 && errno == EINVAL,
 	      "refused: stacks without samples");
+	words.flags &= ~KVM_VPMU_PROFILE_STACKS;
+	check(ioctl(device, KVM_VPMU_PROFILE, &words) < 0 && errno == EINVAL, "refused: words without stacks");
 }
 
 int main(void)
@@ -433,5 +591,8 @@ int main(void)
 	check_hostile(&modes[2]);
 	check_other_modes();
 	check_owner();
+	check_words(50, KVM_VPMU_STACK_END);
+	check_words(100, KVM_VPMU_STACK_LIMIT);
+	check_stacks_of_words();
 	return finish();
 }

@@ -35,7 +35,7 @@
  * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
  * addition; nothing is removed.
  */
-#define KVM_VPMU_ABI		11
+#define KVM_VPMU_ABI		12
 
 /*
  * Additions of later versions:

@@ -30,6 +30,12 @@
  * are followed before the guest runs again.  Nested guests and VMs without a number have none.
  */
 #define KVM_VPMU_PROFILE_STACKS		(1u << 4)
+/*
+ * With KVM_VPMU_PROFILE_STACKS, of samples in a guest's kernel: record also what of the stack may be
+ * a return address or a saved frame pointer (with 12).  Kernels without frame pointers have tables
+ * that say which is which (Linux: Documentation/arch/x86/orc-unwinder.rst).
+ */
+#define KVM_VPMU_PROFILE_WORDS		(1u << 5)
 
 /* The least and the most records of a ring; a power of two */
 #define KVM_VPMU_PROFILE_MIN_RECORDS	64
@@ -70,6 +76,7 @@ struct kvm_vpmu_profile {
 #define KVM_VPMU_RECORD_PUT	2	/* put again */
 #define KVM_VPMU_RECORD_STACK	3	/* callers of what was sampled */
 #define KVM_VPMU_RECORD_AWAY	4	/* read() finds that a vCPU isn't loaded (with 11) */
+#define KVM_VPMU_RECORD_WORDS	5	/* words of a guest's kernel's stack (with 12) */
 
 /* struct kvm_vpmu_record.mode of a sample */
 #define KVM_VPMU_MODE_HOST_KERNEL	0
@@ -86,12 +93,12 @@ struct kvm_vpmu_profile {
 #define KVM_VPMU_PUT_READ	4
 
 /*
- * struct kvm_vpmu_record.mode of KVM_VPMU_RECORD_STACK: why there are no more addresses, or that
- * the next record has more.
+ * struct kvm_vpmu_record.mode of KVM_VPMU_RECORD_STACK and KVM_VPMU_RECORD_WORDS: why there are no
+ * more addresses or words, or that the next record has more.
  */
 #define KVM_VPMU_STACK_MORE	0
-#define KVM_VPMU_STACK_END	1	/* the outermost function */
-#define KVM_VPMU_STACK_INVALID	2	/* what follows is no frame */
+#define KVM_VPMU_STACK_END	1	/* the outermost function; WORDS: all that is mapped */
+#define KVM_VPMU_STACK_INVALID	2	/* what follows is no frame, or no stack */
 #define KVM_VPMU_STACK_UNMAPPED	3	/* a frame that the guest or the host hasn't mapped */
 #define KVM_VPMU_STACK_LIMIT	4	/* KVM_VPMU_STACK_MAX addresses */
 #define KVM_VPMU_STACK_MODE	5	/* not in 64-bit mode */
@@ -99,6 +106,20 @@ struct kvm_vpmu_profile {
 /* A record's addresses, and a stack's */
 #define KVM_VPMU_STACK_RECORD	5
 #define KVM_VPMU_STACK_MAX	125
+
+/*
+ * Of KVM_VPMU_RECORD_WORDS, the first two are RSP and RBP.  Each other is a word of the stack: its
+ * offset from the stack's lowest address, RSP, is in the upper 16 bits, the word's lower 48 bits are
+ * in the others.  The upper bits of a word are RSP's if the word is then at most
+ * KVM_VPMU_WORDS_STACK from the stack's lowest address, else ones.
+ *
+ * The offset KVM_VPMU_WORDS_NEXT says that the word is the lowest address of the stack that the
+ * kernel has left for this one, when an interrupt came; what follows is there.
+ */
+#define KVM_VPMU_WORDS_OFFSET	48
+#define KVM_VPMU_WORDS_NEXT	0xffff
+/* How much of a stack is looked at: Linux's THREAD_SIZE */
+#define KVM_VPMU_WORDS_STACK	16384
 
 /* struct kvm_vpmu_record.cpl: not known (the guest's state is encrypted), or none */
 #define KVM_VPMU_CPL_NONE	255
@@ -108,13 +129,13 @@ struct kvm_vpmu_profile {
 
 /**
  * struct kvm_vpmu_record - a sample, a vCPU's switch, or callers of what was sampled
- * @tsc: the host's TSC.  STACK: the sample's
+ * @tsc: the host's TSC.  STACK and WORDS: the sample's
  * @vm: the VM's number; 0: no VM, or one without a PMU of this module
  * @vcpu: KVM's identity of the vCPU that is loaded (the APIC's), or -1 for none
  * @type: KVM_VPMU_RECORD_...
  * @mode: KVM_VPMU_MODE_..., KVM_VPMU_PUT_... or KVM_VPMU_STACK_...
  * @cpl: sample in guest mode: the guest's privilege level, or KVM_VPMU_CPL_NONE
- * @nr: STACK: how many addresses the record has
+ * @nr: STACK, WORDS: how many addresses or words the record has
  * @ip: sample: where; in guest mode the guest's RIP, without CS.base.  0: not known
  * @cr3: sample in guest mode: the guest's CR3.  0: not known
  * @value: sample: how many events this one stands for.  LOAD: for how many ns since the PUT
@@ -128,11 +149,12 @@ struct kvm_vpmu_profile {
  * @exit_reason: sample in KVM: the last VM exit's reason, as the CPU's manual has it.
  *	KVM_VPMU_EXIT_NONE in guest mode, without a vCPU, and on Intel's CPUs
  * @reserved: 0
- * @address: STACK: return addresses, the innermost first; in the next record they go on
+ * @address: STACK: return addresses, the innermost first; in the next record they go on.  WORDS: see
+ *	KVM_VPMU_WORDS_OFFSET
  *
  * A stack's records are in one ring, in order, without others' of the same @tsc, @vm and @vcpu in
- * between.  They are behind the sample, and may be in the ring of another CPU, where the vCPU has
- * moved.  With KVM_VPMU_PROFILE_STACKS, several samples in one stay in guest mode have one TSC and
+ * between, and WORDS behind STACK.  They are behind the sample, and may be in the ring of another
+ * CPU, where the vCPU has moved.  With KVM_VPMU_PROFILE_STACKS, several samples in one stay in guest mode have one TSC and
  * one stack.  The innermost function's frame may not exist yet, or not any more: its first and last
  * instructions are known, as compilers write them.
  */
