@@ -21,6 +21,8 @@
 /* Addresses of variables */
 static uint64_t init_task, page_offset_base, phys_base, init_top_pgt, tsc_khz;
 
+static struct kernel_tables tables;
+
 /* Where members are, in bytes */
 static struct {
 	unsigned int tasks, mm, pid, tgid, comm, flags, start_time, signal, thread_node;
@@ -37,12 +39,18 @@ static unsigned int segments;
 static const struct {
 	const char *name;
 	uint64_t *address;
+	bool optional;
 } variables[] = {
-	{ "init_task", &init_task },
-	{ "page_offset_base", &page_offset_base },
-	{ "phys_base", &phys_base },
-	{ "init_top_pgt", &init_top_pgt },
-	{ "tsc_khz", &tsc_khz },
+	{ "init_task", &init_task, false },
+	{ "page_offset_base", &page_offset_base, false },
+	{ "phys_base", &phys_base, false },
+	{ "init_top_pgt", &init_top_pgt, false },
+	{ "tsc_khz", &tsc_khz, false },
+	/* include/asm-generic/vmlinux.lds.h, kernel/module/main.c */
+	{ "__start_orc_unwind_ip", &tables.ip, true },
+	{ "__stop_orc_unwind_ip", &tables.ip_end, true },
+	{ "__start_orc_unwind", &tables.entry, true },
+	{ "modules", &tables.modules, true },
 };
 
 /* A line "ADDRESS TYPE NAME[\t[MODULE]]"; false at the end */
@@ -92,7 +100,7 @@ static void find_variables(void)
 	free(line.text);
 	fclose(file);
 	for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
-		if (!*variables[i].address)
+		if (!*variables[i].address && !variables[i].optional)
 			errx(1, "/proc/kallsyms shows no address of %s (run as root; "
 			     "kernel.kptr_restrict isn't 2?)", variables[i].name);
 }
@@ -105,9 +113,6 @@ void kernel_print_functions(FILE *out)
 	while (next_line(file, &line)) {
 		char *tab = strchr(line.name, '\t');
 
-		/* CONFIG_UNWINDER_ORC: include/asm-generic/vmlinux.lds.h */
-		if (!strcmp(line.name, "__start_orc_unwind\n"))
-			fputs("o\n", out);
 		if (!strchr("tTwW", line.type))
 			continue;
 		if (tab)
@@ -116,6 +121,8 @@ void kernel_print_functions(FILE *out)
 	}
 	free(line.text);
 	fclose(file);
+	if (tables.ip)
+		fputs("o\n", out);
 }
 
 /* ---- members */
@@ -138,11 +145,37 @@ static const struct {
 	{ "mm_struct", "exec_vm", &offset.exec_vm },
 };
 
+/* arch/x86/include/asm/module.h, asm/orc_types.h */
+static void find_tables(void)
+{
+	static const struct {
+		const char *type, *name;
+		unsigned int *offset;
+	} own[] = {
+		{ "module", "list", &tables.list },
+		{ "module", "arch", &tables.arch },
+		{ "mod_arch_specific", "num_orcs", &tables.module_count },
+		{ "mod_arch_specific", "orc_unwind_ip", &tables.module_ip },
+		{ "mod_arch_specific", "orc_unwind", &tables.module_entry },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		int64_t bits = btf_member(own[i].type, own[i].name);
+
+		if (bits < 0)
+			tables.modules = 0;
+		*own[i].offset = bits / 8;
+	}
+	tables.end = btf_member("orc_entry", "end");
+}
+
 static void find_members(void)
 {
 	size_t i;
 
 	btf_open("/sys/kernel/btf/vmlinux");
+	find_tables();
 	for (i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
 		int64_t bits = btf_member(members[i].type, members[i].name);
 
@@ -174,7 +207,7 @@ static void open_memory(void)
 		errx(1, "/proc/kcore can't be read");
 }
 
-static bool read_memory(uint64_t address, void *to, size_t size)
+bool kernel_read(uint64_t address, void *to, size_t size)
 {
 	unsigned int i;
 
@@ -193,10 +226,15 @@ static uint64_t read_number(uint64_t address)
 {
 	uint64_t number;
 
-	return read_memory(address, &number, sizeof(number)) ? number : 0;
+	return kernel_read(address, &number, sizeof(number)) ? number : 0;
 }
 
 /* ---- processes */
+
+const struct kernel_tables *kernel_tables(void)
+{
+	return &tables;
+}
 
 void kernel_open(void)
 {
@@ -231,7 +269,7 @@ unsigned int kernel_tsc_khz(void)
 {
 	static unsigned int khz;
 
-	if (!khz && !read_memory(tsc_khz, &khz, sizeof(khz)))
+	if (!khz && !kernel_read(tsc_khz, &khz, sizeof(khz)))
 		errx(1, "/proc/kcore can't be read");
 	return khz;
 }
@@ -276,7 +314,7 @@ static bool look_at(uint64_t task, void (*call)(const struct kernel_process *pro
 	uint64_t mm, pgd, thread = task;
 	uint32_t flags;
 
-	if (!read_memory(task + offset.flags, &flags, sizeof(flags)))
+	if (!kernel_read(task + offset.flags, &flags, sizeof(flags)))
 		return false;
 	mm = flags & PF_KTHREAD ? 0 : memory_of(&thread);
 	pgd = mm ? read_number(mm + offset.pgd) : 0;
@@ -285,9 +323,9 @@ static bool look_at(uint64_t task, void (*call)(const struct kernel_process *pro
 	process.root = pgd - read_number(page_offset_base);
 	process.began = read_number(task + offset.start_time);
 	process.code = read_number(mm + offset.exec_vm);
-	if (!read_memory(task + offset.tgid, &process.pid, sizeof(process.pid)) ||
-	    !read_memory(thread + offset.pid, &process.thread, sizeof(process.thread)) ||
-	    !read_memory(task + offset.comm, process.name, COMM_SIZE))
+	if (!kernel_read(task + offset.tgid, &process.pid, sizeof(process.pid)) ||
+	    !kernel_read(thread + offset.pid, &process.thread, sizeof(process.thread)) ||
+	    !kernel_read(task + offset.comm, process.name, COMM_SIZE))
 		return false;
 	clean(process.name);
 	call(&process);

@@ -16,6 +16,30 @@ void kernel_open(void);
 /* Print the kernel's functions, as lines "k". */
 void kernel_print_functions(FILE *out);
 
+/**
+ * struct kernel_tables - where the kernel's tables for unwinding are (CONFIG_UNWINDER_ORC)
+ * @ip: address of the first function's offset; 0: there are no such tables
+ * @ip_end: behind the last one
+ * @entry: of the first struct orc_entry
+ * @modules: of the list of modules
+ * @list: offsets in bytes: of that list's member in struct module
+ * @arch: see there
+ * @module_count: in struct mod_arch_specific
+ * @module_ip: see there
+ * @module_entry: see there
+ * @end: offset in bits of a struct orc_entry's bit for the end of a stack, before Linux 6.4; else -1
+ */
+struct kernel_tables {
+	uint64_t ip, ip_end, entry, modules;
+	unsigned int list, arch, module_count, module_ip, module_entry;
+	int end;
+};
+
+const struct kernel_tables *kernel_tables(void);
+
+/* Read the kernel's memory.  False: there is none at @address. */
+bool kernel_read(uint64_t address, void *to, size_t size);
+
 /* Physical address of the kernel's own page table */
 uint64_t kernel_root(void);
 

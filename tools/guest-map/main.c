@@ -15,6 +15,7 @@
 
 #include "files.h"
 #include "kernel.h"
+#include "orc.h"
 #include "processes.h"
 
 const char *argp_program_version = "vpmu-guest-map 1";
@@ -139,6 +140,7 @@ int main(int argc, char **argv)
 	if (kernel_has_user_roots())
 		fputs("u\n", out);
 	kernel_print_functions(out);
+	orc_print(out);
 	fprintf(out, "p 0 %" PRIx64 " 0 0 kernel\n", kernel_root());
 	if (!processes_open(out, options.follow))
 		warnx("this kernel doesn't tell when processes come and go (CONFIG_PROC_EVENTS): "
