@@ -32,6 +32,9 @@ enum { KEY_QGA = 256, KEY_MAP_PROGRAM };
 /* Between two looks at the rings */
 #define PAUSE_MS	50
 
+/* Of the interface's versions, the first with KVM_VPMU_PROFILE_WORDS */
+#define ABI_WITH_WORDS	12
+
 /**
  * struct record_options - vpmu record
  * @event: what to sample, as libpfm4 or perf name it
@@ -340,6 +343,8 @@ static enum status open_profiles(struct recorder *rec)
 	}
 	if (options->stacks)
 		what.flags |= KVM_VPMU_PROFILE_STACKS;
+	if (options->stacks && rec->dev->info.abi >= ABI_WITH_WORDS)
+		what.flags |= KVM_VPMU_PROFILE_WORDS;
 	/* Of several VMs, the others' records are left out here. */
 	if (options->vms == 1)
 		what.vm = rec->id[0];

@@ -268,7 +268,7 @@ static void print_head(const struct report *report, FILE *out)
 		format_count(samples, report->who.samples), format_count(lost, rec->lost));
 	if (!rec->end_info)
 		fprintf(out, "The recording was killed: no names, and times aren't known.\n");
-	if (rec->stacks)
+	if (rec->stacks.count)
 		fprintf(out, "Call graphs: %s of %s samples in guests\n",
 			format_count(samples, report->stacks), format_count(number, report->guests));
 	if (rec->throttled)
@@ -290,7 +290,7 @@ static void print_rows(const struct report *report, const struct rows *rows, boo
 		{ "SHARE", RIGHT }, { "SAMPLES", RIGHT }, { "VM", LEFT }, { "WHERE", LEFT },
 		{ "PROCESS", LEFT }, { }
 	};
-	bool totals = functions && report->rec->stacks;
+	bool totals = functions && report->rec->stacks.count;
 	struct table table;
 	size_t i;
 

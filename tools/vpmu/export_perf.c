@@ -283,7 +283,6 @@ static void know(struct export *e, const struct where *w, uint64_t ip, const cha
 static void collect(struct export *e, const struct recorded *sample)
 {
 	struct frame caller[KVM_VPMU_STACK_MAX];
-	const struct recorded_stack *stack = recording_stack(e->places->recording, sample);
 	unsigned int callers = place_callers(e->places, sample, caller), i;
 	struct place place;
 	struct where w;
@@ -295,13 +294,13 @@ static void collect(struct export *e, const struct recorded *sample)
 	if (place.named)
 		know(e, &w, sample->r.ip, place.function, place.module, false);
 	for (i = 0; i < callers; i++) {
-		uint64_t ip = e->places->recording->address[stack->first + i];
+		uint64_t ip = caller[i].ip;
 
 		if (!caller[i].named)
 			continue;
 		/* perf looks for the address behind the call, which has to be in the function. */
-		know(e, &w, ip - 1, caller[i].function, caller[i].module, false);
-		know(e, &w, ip, caller[i].function, caller[i].module, true);
+		know(e, &w, ip, caller[i].function, caller[i].module, false);
+		know(e, &w, ip + 1, caller[i].function, caller[i].module, true);
 	}
 }
 
@@ -514,7 +513,6 @@ static void begin_sample(struct export *e, uint16_t misc, uint64_t id, uint64_t 
 static void write_sample(struct export *e, const struct recorded *sample)
 {
 	const struct recording *rec = e->places->recording;
-	const struct recorded_stack *stack = recording_stack(rec, sample);
 	struct frame caller[KVM_VPMU_STACK_MAX];
 	unsigned int callers = place_callers(e->places, sample, caller), i;
 	struct place place;
@@ -526,12 +524,12 @@ static void write_sample(struct export *e, const struct recorded *sample)
 	id = w.vm ? nth_id(e, sample->r.vm, sample->r.vcpu) : 0;
 	begin_sample(e, w.misc, e->id[SAMPLED][id], sample->r.ip, w.pid, sample->r.tsc,
 		     sample->cpu, sample->r.value);
-	if (rec->stacks) {
+	if (rec->stacks.count) {
 		perf_record_u64(&e->record, 2 + callers);
 		perf_record_u64(&e->record, w.kernel ? PERF_CONTEXT_KERNEL : PERF_CONTEXT_USER);
 		perf_record_u64(&e->record, sample->r.ip);
 		for (i = 0; i < callers; i++)
-			perf_record_u64(&e->record, rec->address[stack->first + i]);
+			perf_record_u64(&e->record, caller[i].ip + 1);
 	}
 	perf_record_end(&e->record, e->data);
 }
@@ -548,7 +546,7 @@ static void write_interval(const struct interval *i, void *arg)
 	begin_sample(e, PERF_RECORD_MISC_GUEST_KERNEL,
 		     e->id[i->state == VCPU_HALTED ? HALTED : STOLEN][id], 0, VCPU_PID, i->to,
 		     i->cpu, recording_ns(rec, i->to - i->from));
-	if (rec->stacks)
+	if (rec->stacks.count)
 		perf_record_u64(&e->record, 0);
 	perf_record_end(&e->record, e->data);
 }
@@ -563,7 +561,7 @@ static void write_file(struct export *e, const char *data, size_t size)
 		.config = PERF_COUNT_HW_CPU_CYCLES,
 		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 			       PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
-			       (rec->stacks ? PERF_SAMPLE_CALLCHAIN : 0),
+			       (rec->stacks.count ? PERF_SAMPLE_CALLCHAIN : 0),
 		.sample_id_all = 1, .freq = !!rec->frequency, .mmap = 1, .comm = 1,
 	};
 	struct perf_file_event event[EVENTS] = {

@@ -35,12 +35,22 @@ struct entries {
 	size_t count, room;
 };
 
+/* Which way (guest_map.way) is that from an address on */
+struct row {
+	uint64_t start;
+	unsigned int way;
+};
+
 struct guest_process {
 	struct entry entry;
 };
 
 struct guest_map {
 	struct entries function, process, end, file, symbol, mapping;
+	struct guest_unwind *way;
+	size_t ways;
+	struct row *row;
+	size_t rows;
 	bool no_frames, user_roots;
 };
 
@@ -82,6 +92,42 @@ static const char *behind(const char *line, unsigned int n)
 	return *line ? line : NULL;
 }
 
+/* @text: SP OFFSET BP OFFSET TYPE */
+static bool read_way(struct guest_map *map, const char *text)
+{
+	unsigned int number, sp, sp_offset, bp, bp_offset, type;
+
+	if (sscanf(text, "%x %x %x %x %x %x", &number, &sp, &sp_offset, &bp, &bp_offset, &type) != 6 ||
+	    number != map->ways)
+		return false;
+	map->way = xgrow(map->way, map->ways, sizeof(*map->way));
+	map->way[map->ways++] = (struct guest_unwind){
+		.sp_reg = sp, .sp_offset = sp_offset, .bp_reg = bp, .bp_offset = bp_offset, .type = type,
+	};
+	return true;
+}
+
+/* @text: START STEP:WAY... */
+static bool read_rows(struct guest_map *map, const char *text)
+{
+	char *end;
+	uint64_t start = strtoull(text, &end, 16);
+
+	for (text = end; *text == ' '; text = end) {
+		struct row row;
+
+		start += strtoull(text, &end, 16);
+		if (*end != ':')
+			return false;
+		row = (struct row){ .start = start, .way = strtoul(end + 1, &end, 16) };
+		if (row.way >= map->ways)
+			return false;
+		map->row = xgrow(map->row, map->rows, sizeof(row));
+		map->row[map->rows++] = row;
+	}
+	return !*text;
+}
+
 /* Lines of kinds that aren't known are skipped: later versions may have some. */
 static bool read_line(struct guest_map *map, const char *line)
 {
@@ -114,6 +160,10 @@ static bool read_line(struct guest_map *map, const char *line)
 	case 'u':
 		map->user_roots = true;
 		return true;
+	case 'w':
+		return read_way(map, line + 1);
+	case 'x':
+		return read_rows(map, line + 1);
 	case 'f':
 		if (numbers < 1 || !behind(line, 1))
 			return false;
@@ -144,6 +194,13 @@ static int compare(const void *a, const void *b)
 
 	if (left->key != right->key)
 		return left->key < right->key ? -1 : 1;
+	return (left->start > right->start) - (left->start < right->start);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+
 	return (left->start > right->start) - (left->start < right->start);
 }
 
@@ -234,6 +291,8 @@ static struct guest_map *read_file(FILE *file, const char *name, FILE *messages)
 	sort(&map->file);
 	sort(&map->symbol);
 	sort(&map->mapping);
+	if (map->rows)
+		qsort(map->row, map->rows, sizeof(*map->row), compare_rows);
 	return map;
 }
 
@@ -268,6 +327,8 @@ void guest_map_free(struct guest_map *map)
 	free_entries(&map->file);
 	free_entries(&map->symbol);
 	free_entries(&map->mapping);
+	free(map->way);
+	free(map->row);
 	free(map);
 }
 
@@ -330,6 +391,21 @@ const char *guest_map_function(const struct guest_map *map, const struct guest_p
 	*offset = ip - mapping->start + mapping->offset;
 	symbol = find(&map->symbol, mapping->file, *offset);
 	return symbol ? symbol->name : NULL;
+}
+
+const struct guest_unwind *guest_map_unwind(const struct guest_map *map, uint64_t ip)
+{
+	size_t low = 0, high = map->rows;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (map->row[middle].start <= ip)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &map->way[map->row[low - 1].way] : NULL;
 }
 
 bool guest_map_has_frames(const struct guest_map *map)

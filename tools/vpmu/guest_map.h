@@ -7,6 +7,9 @@
  *	k START NAME		a function of the kernel; module's as "NAME [MODULE]"
  *	r			all that was there at first is told in front of this (--follow)
  *	o			the kernel has no frame pointers (CONFIG_UNWINDER_ORC)
+ *	w NUMBER SP OFFSET BP OFFSET TYPE	a way to unwind: struct guest_unwind
+ *	x START STEP:WAY STEP:WAY...	from START in the kernel, STEP bytes further each time, the
+ *				way with that number
  *	u			a process has two page tables (KPTI): that for user mode is in the
  *				page behind the other
  *	p NUMBER ROOT PID BEGIN NAME	a process has the page table at physical address ROOT; BEGIN:
@@ -58,6 +61,32 @@ uint32_t guest_process_pid(const struct guest_process *process);
  */
 const char *guest_map_function(const struct guest_map *map, const struct guest_process *process,
 			       uint64_t ip, const char **module, uint64_t *offset);
+
+/* Linux arch/x86/include/asm/orc_types.h, since Linux 6.4 */
+enum guest_unwind_register {
+	UNWIND_UNDEFINED, UNWIND_PREV_SP, UNWIND_DX, UNWIND_DI, UNWIND_BP, UNWIND_SP, UNWIND_R10,
+	UNWIND_R13, UNWIND_BP_INDIRECT, UNWIND_SP_INDIRECT
+};
+enum guest_unwind_type {
+	UNWIND_TYPE_UNDEFINED, UNWIND_TYPE_END, UNWIND_TYPE_CALL, UNWIND_TYPE_REGS,
+	UNWIND_TYPE_REGS_PARTIAL
+};
+
+/**
+ * struct guest_unwind - how to find the caller
+ * @sp_reg: where the stack was in front of the call: so far from this register
+ * @sp_offset: see there
+ * @bp_reg: where RBP was saved: so far from this register, or from that stack
+ * @bp_offset: see there
+ * @type: what is on the stack there
+ */
+struct guest_unwind {
+	uint8_t sp_reg, bp_reg, type;
+	int16_t sp_offset, bp_offset;
+};
+
+/* The same for address @ip of the kernel; NULL: not known */
+const struct guest_unwind *guest_map_unwind(const struct guest_map *map, uint64_t ip);
 
 /* Do the kernel's functions keep frame pointers? */
 bool guest_map_has_frames(const struct guest_map *map);

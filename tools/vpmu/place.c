@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "unwind.h"
+
 /* CR3's bits that are an address: Intel SDM vol. 3 and AMD APM vol. 2, "CR3" */
 #define CR3_ADDRESS	0x000ffffffffff000ull
 
@@ -114,30 +116,44 @@ void place_of(const struct places *places, const struct recorded *recorded, stru
 		in_host(places, r, p);
 }
 
+/* Addresses in the calls of @recorded's callers, the innermost first.  Return: how many. */
+static unsigned int callers_of(const struct places *places, const struct guest_map *map,
+			       const struct recorded *recorded, uint64_t ip[KVM_VPMU_STACK_MAX])
+{
+	const struct recorded_stack *stack = recording_stack(places->recording, recorded);
+	const struct recorded_stack *words = recording_words(places->recording, recorded);
+	const uint64_t *address = places->recording->address;
+	unsigned int n;
+
+	if (map && recorded->r.cpl != 3 && !guest_map_has_frames(map))
+		return words ? unwind_kernel(map, recorded->r.ip, &address[words->first],
+					     words->nr, ip) : 0;
+	/* In the call, and not behind it, where another function may begin */
+	for (n = 0; stack && n < stack->nr && n < KVM_VPMU_STACK_MAX; n++)
+		ip[n] = address[stack->first + n] - 1;
+	return n;
+}
+
 unsigned int place_callers(const struct places *places, const struct recorded *recorded,
 			   struct frame *frame)
 {
-	const struct recorded_stack *stack = recording_stack(places->recording, recorded);
 	const struct kvm_vpmu_record *r = &recorded->r;
 	const struct vm *vm = recording_vm(places->recording, r->vm);
 	const struct guest_map *map = map_of(places, vm);
 	const struct guest_process *process = map ? process_of(map, vm, r) : NULL;
-	unsigned int i;
+	uint64_t ip[KVM_VPMU_STACK_MAX];
+	unsigned int callers = callers_of(places, map, recorded, ip), i;
 
-	if (!stack || (map && r->cpl != 3 && !guest_map_has_frames(map)))
-		return 0;
-	for (i = 0; i < stack->nr && i < KVM_VPMU_STACK_MAX; i++) {
-		/* In the call, and not behind it, where another function may begin */
-		uint64_t ip = places->recording->address[stack->first + i] - 1, offset = ip;
+	for (i = 0; i < callers; i++) {
 		const char *function = NULL, *module = NULL;
+		uint64_t offset = ip[i];
 
 		if (map)
-			function = guest_map_function(map, process, ip, &module,
-						      &offset);
+			function = guest_map_function(map, process, ip[i], &module, &offset);
 		frame[i].named = function;
 		frame[i].function = function ? function : page_of(offset, frame[i].buffer);
 		frame[i].module = module ? module : "";
-		frame[i].ip = ip;
+		frame[i].ip = ip[i];
 	}
 	return i;
 }

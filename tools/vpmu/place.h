@@ -44,7 +44,7 @@ struct place {
  * @function: as in struct place
  * @module: see there
  * @named: see there
- * @ip: an address in its call
+ * @ip: an address in its call, or where it was interrupted
  * @buffer: for a function without a name
  */
 struct frame {
@@ -69,7 +69,7 @@ void place_of(const struct places *places, const struct recorded *recorded, stru
 
 /*
  * Who called it, the innermost first: up to KVM_VPMU_STACK_MAX frames, which point into themselves
- * and into @places.  None for a kernel without frame pointers.  Return: how many.
+ * and into @places.  Return: how many.
  */
 unsigned int place_callers(const struct places *places, const struct recorded *recorded,
 			   struct frame *frame);

@@ -235,25 +235,33 @@ static int compare_stacks(const void *a, const void *b)
 	return (left->tsc > right->tsc) - (left->tsc < right->tsc);
 }
 
-/* The stack that record @r begins, or goes on with */
-static struct recorded_stack *stack_of(struct recording *rec, const struct kvm_vpmu_record *r)
+static void sort_stacks(struct recorded_stacks *stacks)
+{
+	if (stacks->count)
+		qsort(stacks->stack, stacks->count, sizeof(*stacks->stack), compare_stacks);
+}
+
+/* The one of @stacks that record @r begins, or goes on with */
+static struct recorded_stack *stack_of(struct recording *rec, struct recorded_stacks *stacks,
+				       const struct kvm_vpmu_record *r)
 {
 	struct recorded_stack new = {
 		.tsc = r->tsc, .vm = r->vm, .vcpu = r->vcpu, .first = rec->addresses,
 	};
-	struct recorded_stack *last = rec->stacks ? &rec->stack[rec->stacks - 1] : NULL;
+	struct recorded_stack *last = stacks->count ? &stacks->stack[stacks->count - 1] : NULL;
 
 	if (last && last->why == KVM_VPMU_STACK_MORE && !compare_stacks(last, &new))
 		return last;
-	rec->stack = xgrow(rec->stack, rec->stacks, sizeof(*rec->stack));
-	rec->stack[rec->stacks] = new;
-	return &rec->stack[rec->stacks++];
+	stacks->stack = xgrow(stacks->stack, stacks->count, sizeof(*stacks->stack));
+	stacks->stack[stacks->count] = new;
+	return &stacks->stack[stacks->count++];
 }
 
 /* Records of a stack are next to each other in a ring. */
 static bool add_stack(struct recording *rec, const struct kvm_vpmu_record *r)
 {
-	struct recorded_stack *stack = stack_of(rec, r);
+	bool words = r->type == KVM_VPMU_RECORD_WORDS;
+	struct recorded_stack *stack = stack_of(rec, words ? &rec->words : &rec->stacks, r);
 	unsigned int i;
 
 	if (r->nr > KVM_VPMU_STACK_RECORD)
@@ -284,7 +292,7 @@ static bool read_records(struct recording *rec, FILE *file, const struct recordi
 		to->cpu = chunk->cpu;
 		if (fread(&to->r, sizeof(to->r), 1, file) != 1)
 			return false;
-		if (to->r.type != KVM_VPMU_RECORD_STACK)
+		if (to->r.type != KVM_VPMU_RECORD_STACK && to->r.type != KVM_VPMU_RECORD_WORDS)
 			rec->count++;
 		else if (!add_stack(rec, &to->r))
 			return false;
@@ -415,8 +423,8 @@ bool recording_read(struct recording *rec, const char *path, FILE *messages)
 	read_names(rec);
 	if (rec->count)
 		qsort(rec->record, rec->count, sizeof(*rec->record), compare_records);
-	if (rec->stacks)
-		qsort(rec->stack, rec->stacks, sizeof(*rec->stack), compare_stacks);
+	sort_stacks(&rec->stacks);
+	sort_stacks(&rec->words);
 	rec->end = read_moment(member(rec->end_info, "end"));
 	if (!rec->end.tsc && rec->count)
 		rec->end.tsc = rec->record[rec->count - 1].r.tsc;
@@ -433,7 +441,8 @@ void recording_free(struct recording *rec)
 	json_object_put(rec->info);
 	json_object_put(rec->end_info);
 	free(rec->record);
-	free(rec->stack);
+	free(rec->stacks.stack);
+	free(rec->words.stack);
 	free(rec->address);
 	free(rec->vm);
 	free(rec->name);
@@ -454,15 +463,26 @@ bool recording_is_sample(const struct recording *rec, const struct recorded *rec
 	       r->tsc <= rec->end.tsc;
 }
 
+static const struct recorded_stack *find_stack(const struct recorded_stacks *stacks,
+					       const struct kvm_vpmu_record *r)
+{
+	const struct recorded_stack key = { .tsc = r->tsc, .vm = r->vm, .vcpu = r->vcpu };
+
+	if (r->mode != KVM_VPMU_MODE_GUEST || !stacks->count)
+		return NULL;
+	return bsearch(&key, stacks->stack, stacks->count, sizeof(key), compare_stacks);
+}
+
 const struct recorded_stack *recording_stack(const struct recording *rec,
 					     const struct recorded *recorded)
 {
-	const struct kvm_vpmu_record *r = &recorded->r;
-	const struct recorded_stack key = { .tsc = r->tsc, .vm = r->vm, .vcpu = r->vcpu };
+	return find_stack(&rec->stacks, &recorded->r);
+}
 
-	if (r->mode != KVM_VPMU_MODE_GUEST || !rec->stacks)
-		return NULL;
-	return bsearch(&key, rec->stack, rec->stacks, sizeof(key), compare_stacks);
+const struct recorded_stack *recording_words(const struct recording *rec,
+					     const struct recorded *recorded)
+{
+	return recorded->r.cpl == 3 ? NULL : find_stack(&rec->words, &recorded->r);
 }
 
 const struct vm *recording_vm(const struct recording *rec, uint64_t id)

@@ -67,12 +67,12 @@ struct recorded {
 };
 
 /**
- * struct recorded_stack - the callers of a sample in guest mode
+ * struct recorded_stack - the callers of a sample in guest mode, or words of its stack
  * @tsc: the sample's TSC
  * @vm: the sample's VM
  * @vcpu: the sample's vCPU
  * @why: KVM_VPMU_STACK_...: why there are no more
- * @first: index of the innermost return address in recording.address
+ * @first: index of the innermost return address, or the first word, in recording.address
  * @nr: how many there are
  */
 struct recorded_stack {
@@ -80,6 +80,16 @@ struct recorded_stack {
 	int32_t vcpu;
 	uint32_t why;
 	size_t first, nr;
+};
+
+/**
+ * struct recorded_stacks - those of all samples
+ * @stack: by VM, vCPU and TSC
+ * @count: how many
+ */
+struct recorded_stacks {
+	struct recorded_stack *stack;
+	size_t count;
 };
 
 /**
@@ -123,9 +133,9 @@ struct recording_name {
  * @record: all samples and switches, by their TSCs
  * @count: how many
  * @room: bytes that there is memory for
- * @stack: samples' stacks, by VM, vCPU and TSC
- * @stacks: how many
- * @address: what they consist of
+ * @stacks: samples' callers, by frame pointers
+ * @words: of samples in guests' kernels: words of their stacks
+ * @address: what both consist of
  * @addresses: how many of these
  * @vm: the VMs, by their numbers
  * @vms: how many
@@ -146,8 +156,7 @@ struct recording {
 	struct moment begin, end;
 	struct recorded *record;
 	size_t count, room;
-	struct recorded_stack *stack;
-	size_t stacks;
+	struct recorded_stacks stacks, words;
 	uint64_t *address;
 	size_t addresses;
 	struct vm *vm;
@@ -183,8 +192,10 @@ const struct recording_name *recording_find(const struct recording *recording, u
 /* Is it a sample, and not in front of the beginning or behind the end? */
 bool recording_is_sample(const struct recording *recording, const struct recorded *recorded);
 
-/* The callers of @recorded, a sample; NULL: not recorded */
+/* The callers of @recorded, a sample; NULL: not recorded.  The same, the words of its stack. */
 const struct recorded_stack *recording_stack(const struct recording *recording,
+					     const struct recorded *recorded);
+const struct recorded_stack *recording_words(const struct recording *recording,
 					     const struct recorded *recorded);
 
 /* The VM with number @id; NULL: none */

@@ -16,6 +16,7 @@
 #include "profile.pb-c.h"
 #include "report.h"
 #include "timeline.h"
+#include "unwind.h"
 #include "util.h"
 
 /* Two ticks a ns; TSCs are those behind BEGIN. */
@@ -355,7 +356,7 @@ static const char map_text[] =
 	"u\n"
 	"p 1 1000000 64 0 nginx: worker\n"
 	"p 2 2000000 65 0 other\n"
-	"x from a later version\n"
+	"z from a later version\n"
 	"f 0 /usr/sbin/nginx\n"
 	"f 1 /usr/lib/libc.so\n"
 	"y 0 1200 20 handle\n"
@@ -896,7 +897,7 @@ static void call_graphs(void **state)
 
 	make_stacks(&e, false);
 	assert_int_equal(e.rec.count, 5);
-	assert_int_equal(e.rec.stacks, 5);
+	assert_int_equal(e.rec.stacks.count, 5);
 	assert_int_equal(e.rec.addresses, 9);
 	text = report_of(&e, &options);
 	assert_non_null(strstr(text, "Call graphs: 3 of 5 samples in guests\n"));
@@ -907,6 +908,99 @@ static void call_graphs(void **state)
 	make_stacks(&e, true);
 	export_is(&e, export_folded, orc_folded);
 	free_example(&e);
+}
+
+/* Ways: a return address on top of the stack, and behind it RBP; by RBP; registers; other stacks; ends */
+static const char unwind_text[] =
+	"vpmu-guest-map 1\n"
+	"o\n"
+	"w 0 5 8 0 0 2\n"
+	"w 1 5 10 1 fff0 2\n"
+	"w 2 4 10 1 fff0 2\n"
+	"w 3 5 0 0 0 3\n"
+	"w 4 5 8 0 0 4\n"
+	"w 5 9 8 0 0 2\n"
+	"w 6 0 0 0 0 1\n"
+	"w 7 8 fff8 0 0 2\n"
+	"w 8 2 0 0 0 2\n"
+	"x ffffffff81004000 0:4 1000:5 1000:6 1000:7 1000:8\n"
+	"x ffffffff81000000 0:0 1000:1 1000:2 1000:3\n";
+
+/* Functions, by their ways */
+#define WAY(n)		(0xffffffff81000000 + (n) * 0x1000)
+#define STACK		0xffffc90000013e00
+#define STACK_END	0xffffc90000014000
+#define OTHER_STACK	0xffffc90000403000
+#define WORD(offset, word)	\
+	((uint64_t)(offset) << KVM_VPMU_WORDS_OFFSET |	\
+	 ((word) & ((1ull << KVM_VPMU_WORDS_OFFSET) - 1)))
+
+static void callers_are(const struct guest_map *map, uint64_t ip, const uint64_t *word, size_t nr,
+			const uint64_t *expected, unsigned int callers)
+{
+	uint64_t caller[KVM_VPMU_STACK_MAX];
+	unsigned int i;
+
+	assert_int_equal(unwind_kernel(map, ip, word, nr, caller), callers);
+	for (i = 0; i < callers; i++)
+		assert_int_equal(caller[i], expected[i]);
+}
+
+static void kernel_unwinding(void **state)
+{
+	/* A function with RBP is called by one that has saved RBP, which an exception's entry called. */
+	static const uint64_t word[] = {
+		STACK, STACK + 0x20,
+		WORD(0x20, STACK + 0x200), WORD(0x28, WAY(1) + 5), WORD(0x30, STACK + 0x300),
+		WORD(0x38, WAY(3) + 5), WORD(0x40 + 32, STACK + 0x138), WORD(0x40 + 128, WAY(2)),
+		WORD(0x40 + 152, STACK + 0x100), WORD(0x138, STACK + 0x400),
+		/* A function's last instruction called what was interrupted at its first one. */
+		WORD(0x140, WAY(1)),
+	};
+	static const uint64_t callers[] = { WAY(1) + 4, WAY(3) + 4, WAY(2), WAY(1) - 1 };
+	/* An interrupt's stack leads to the one before, where the CPU has saved what it does. */
+	static const uint64_t interrupt[] = {
+		STACK_END - 16, 0, WORD(0, WAY(5) + 5),
+		WORD(KVM_VPMU_WORDS_NEXT, OTHER_STACK), WORD(0, WAY(4) + 5),
+		WORD(0x10, WAY(6)), WORD(0x28, OTHER_STACK + 0x100),
+	};
+	static const uint64_t interrupted[] = { WAY(5) + 4, WAY(4) + 4, WAY(6) };
+	/* Not from within a stack, and not without another one */
+	static const uint64_t within[] = {
+		STACK, 0, WORD(0, WAY(5) + 5), WORD(8, STACK + 0x80), WORD(0x80, WAY(4) + 5),
+		WORD(KVM_VPMU_WORDS_NEXT, OTHER_STACK), WORD(0, WAY(4) + 5),
+	};
+	/* The stack is at the address in the word in front of RBP. */
+	static const uint64_t indirect[] = {
+		STACK, STACK + 0x10, WORD(8, STACK + 0x40), WORD(0x38, WAY(6)),
+	};
+	static const uint64_t by_indirect[] = { WAY(6) - 1 };
+	struct guest_map *map = map_of(unwind_text);
+
+	assert_non_null(map);
+	callers_are(map, WAY(2) + 9, word, sizeof(word) / 8, callers, 4);
+	/* The same without RBP, and without anything */
+	callers_are(map, WAY(2) + 9, word, 2, NULL, 0);
+	callers_are(map, WAY(2) + 9, word, 1, NULL, 0);
+	callers_are(map, WAY(2) + 9, word, 0, NULL, 0);
+	/* One word less is one caller less. */
+	callers_are(map, WAY(2) + 9, word, 10, callers, 3);
+	callers_are(map, WAY(2) + 9, word, 8, callers, 2);
+	callers_are(map, WAY(0), interrupt, sizeof(interrupt) / 8, interrupted, 3);
+	callers_are(map, WAY(0), interrupt, 3, interrupted, 1);
+	callers_are(map, WAY(0), within, sizeof(within) / 8, interrupted, 1);
+	callers_are(map, WAY(7), indirect, sizeof(indirect) / 8, by_indirect, 1);
+	/* The end, a register that isn't known, and no function */
+	callers_are(map, WAY(6), word, sizeof(word) / 8, NULL, 0);
+	callers_are(map, WAY(8), word, sizeof(word) / 8, NULL, 0);
+	callers_are(map, WAY(0) - 1, word, sizeof(word) / 8, NULL, 0);
+	guest_map_free(map);
+
+	assert_null(map_of("vpmu-guest-map 1\nw 1 5 8 0 0 2\n"));
+	assert_null(map_of("vpmu-guest-map 1\nw 0 5 8 0 0\n"));
+	assert_null(map_of("vpmu-guest-map 1\nx ffffffff81000000 0:0\n"));
+	assert_null(map_of("vpmu-guest-map 1\nw 0 5 8 0 0 2\nx ffffffff81000000 0\n"));
+	assert_null(map_of("vpmu-guest-map 1\nw 0 5 8 0 0 2\nx ffffffff81000000 0:0 x\n"));
 }
 
 /* ---- exports */
@@ -1471,7 +1565,8 @@ int main(void)
 		cmocka_unit_test(shared_roots),
 		cmocka_unit_test(guest_clocks), cmocka_unit_test(reports),
 		cmocka_unit_test(reports_at_times), cmocka_unit_test(exports),
-		cmocka_unit_test(call_graphs), cmocka_unit_test(perf_data), cmocka_unit_test(pprofs),
+		cmocka_unit_test(call_graphs), cmocka_unit_test(kernel_unwinding),
+		cmocka_unit_test(perf_data), cmocka_unit_test(pprofs),
 		cmocka_unit_test(large_pprof), cmocka_unit_test(flame_graphs),
 		cmocka_unit_test(hostile_export),
 	};
