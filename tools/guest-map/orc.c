@@ -4,6 +4,7 @@
 #include <err.h>
 #include <inttypes.h>
 #include <search.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -33,6 +34,16 @@ enum { UNDEFINED, END, CALL };
 /* Where they begin, in struct orc_entry */
 #define BITS		32
 
+/*
+ * Registers' numbers as lines "w" have them, which are those of Linux 6.1 to 6.12 (ORC_REG_...), by
+ * the numbers of Linux 7.2 and 7.3.  No kernel uses AX.
+ */
+static const unsigned int later_registers[16] = { 0, 15, 2, 5, 4, 3, 6, 7, 1, 9, 8 };
+
+/* The stack pointer's number in both */
+#define SP		5
+#define LATER_SP	3
+
 /**
  * struct way - a way to unwind, of which there are few
  * @key: all of it
@@ -45,6 +56,7 @@ struct way {
 
 static void *ways;
 static unsigned int nr_ways;
+static bool is_later;
 
 static int compare(const void *a, const void *b)
 {
@@ -64,10 +76,16 @@ static unsigned int type_of(const struct orc_entry *entry)
 	return SP_REG(entry->bits) ? CALL + OLD_TYPE(entry->bits) : UNDEFINED;
 }
 
+static unsigned int register_of(unsigned int number)
+{
+	return is_later ? later_registers[number] : number;
+}
+
 /* Its number; it's printed if it's new. */
 static unsigned int way_of(const struct orc_entry *entry, FILE *out)
 {
-	unsigned int sp = SP_REG(entry->bits), bp = BP_REG(entry->bits), type = type_of(entry);
+	unsigned int sp = register_of(SP_REG(entry->bits)), bp = register_of(BP_REG(entry->bits));
+	unsigned int type = type_of(entry);
 	struct way *way = malloc(sizeof(*way)), **found;
 
 	if (!way)
@@ -122,6 +140,27 @@ static void print_table(uint64_t ip, uint64_t entry, size_t count, FILE *out)
 	free(way);
 }
 
+/*
+ * Which numbers do registers have?  At nearly each function's first instruction, where the stack was
+ * is 8 bytes from the stack pointer.  False: these are others.
+ */
+static bool find_registers(uint64_t entry, size_t count)
+{
+	struct orc_entry *entries = calloc(count, sizeof(*entries));
+	size_t found[16] = { }, i;
+
+	if (!entries)
+		errx(1, "out of memory");
+	if (!kernel_read(entry, entries, count * sizeof(*entries)))
+		count = 0;
+	for (i = 0; i < count; i++)
+		if (entries[i].sp_offset == 8 && type_of(&entries[i]) == CALL)
+			found[SP_REG(entries[i].bits)]++;
+	free(entries);
+	is_later = found[LATER_SP] > found[SP];
+	return found[is_later ? LATER_SP : SP] > count / 100;
+}
+
 static uint64_t number(uint64_t address)
 {
 	uint64_t value;
@@ -150,7 +189,8 @@ void orc_print(FILE *out)
 	const struct kernel_tables *tables = kernel_tables();
 	uint64_t count = (tables->ip_end - tables->ip) / sizeof(int32_t);
 
-	if (!tables->ip || !tables->entry || !count || count > MAX_ENTRIES)
+	if (!tables->ip || !tables->entry || !count || count > MAX_ENTRIES ||
+	    !find_registers(tables->entry, count))
 		return;
 	print_table(tables->ip, tables->entry, count, out);
 	if (tables->modules)

@@ -62,7 +62,7 @@ uint32_t guest_process_pid(const struct guest_process *process);
 const char *guest_map_function(const struct guest_map *map, const struct guest_process *process,
 			       uint64_t ip, const char **module, uint64_t *offset);
 
-/* Linux arch/x86/include/asm/orc_types.h, since Linux 6.4 */
+/* Linux 6.12 arch/x86/include/asm/orc_types.h; vpmu-guest-map translates other versions' numbers. */
 enum guest_unwind_register {
 	UNWIND_UNDEFINED, UNWIND_PREV_SP, UNWIND_DX, UNWIND_DI, UNWIND_BP, UNWIND_SP, UNWIND_R10,
 	UNWIND_R13, UNWIND_BP_INDIRECT, UNWIND_SP_INDIRECT
