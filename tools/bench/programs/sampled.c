@@ -3,7 +3,7 @@
  * What it costs a computing guest that the host profiles it (KVM_VPMU_PROFILE).  By the emulator's
  * oracle.
  *
- *	sampled [--period INSTRUCTIONS] [--kvm-time] [--stacks CALLS]
+ *	sampled [--period INSTRUCTIONS] [--kvm-time] [--stacks CALLS [--words]]
  *
  * Prints one line "NAME VALUE" each, of a sample: with all that the host does for it, the VM exit
  * included.  "samples" is how many there were, "instructions" how many the guest executed.
@@ -27,6 +27,9 @@
 /* With call graphs: how many calls deep the guest is; 0: none */
 static unsigned int calls;
 static const struct mode process = { "process", 0x400000000000, 4, 1, true };
+/* With the words of its stack, too: a kernel, and behind its stack nothing is mapped */
+static const struct mode kernel = { "kernel", 0xffffffff80000000, 4, 1, false };
+static const struct mode *mode = &process;
 #define DEEP_ROUNDS	500000
 
 static struct kvm_vpmu_profile what = {
@@ -41,8 +44,8 @@ static void run_guest(struct vm *vm)
 		return;
 	}
 	IOCTL(vm->vcpu, KVM_SET_REGS, (&(struct kvm_regs){
-		.rip = process.base + CODE, .rsp = process.base + STACK, .rdi = calls, .rsi = DEEP_ROUNDS,
-		.rflags = 2 | 3 << 12,
+		.rip = mode->base + CODE, .rsp = mode->base + STACK, .rdi = calls, .rsi = DEEP_ROUNDS,
+		.rflags = 2 | (mode->user ? 3 << 12 : 0),
 	}));
 	run_until(vm, KVM_EXIT_IO);
 }
@@ -97,6 +100,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		calls = strtoul(arg, NULL, 0);
 		what.flags |= KVM_VPMU_PROFILE_STACKS;
 		return 0;
+	case 'w':
+		what.flags |= KVM_VPMU_PROFILE_WORDS;
+		mode = &kernel;
+		return 0;
 	case 'k':
 		what.flags |= KVM_VPMU_PROFILE_KVM_TIME;
 		return 0;
@@ -110,6 +117,7 @@ int main(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "period", 'p', "INSTRUCTIONS", 0, "from a sample to the next (default: 3000000)", 0 },
 		{ "stacks", 's', "CALLS", 0, "with call graphs, of a guest that many calls deep", 0 },
+		{ "words", 'w', NULL, 0, "with the words of the stack, of a guest's kernel", 0 },
 		{ "kvm-time", 'k', NULL, 0, "with the time in KVM", 0 },
 		{ }
 	};
@@ -127,7 +135,9 @@ int main(int argc, char **argv)
 	pin(0, 0);
 	msr = open_oracle(0);
 	if (calls) {
-		make_long_mode(&vm, &process, deep_start, deep_end, (struct kvm_regs){ });
+		make_long_mode(&vm, mode, deep_start, deep_end, (struct kvm_regs){ });
+		if (mode == &kernel)
+			*leaf_entry(&vm, STACK) = 0;
 	} else {
 		vm = make_vm(true);
 		load_spin(&vm);
