@@ -28,6 +28,8 @@ kvm_users='' refused "$kvm can't be loaded" "Unknown symbol in module" \
 rm /run/modprobe.d/none.conf
 insmod "$module"
 is "insmod loads $kvm" "$(grep -c "^$kvm " /proc/modules)" 1
+rmmod $kvm 2>/dev/null
+is "$kvm stays as long as the module" "$(grep -c "^$kvm " /proc/modules)" 1
 rmmod kvm_vpmu
 
 modprobe -r $kvm kvm

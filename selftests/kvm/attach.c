@@ -11,6 +11,7 @@
 #include <linux/kvm_vpmu.h>
 
 #include "tap.h"
+#include "choices.h"
 #include "vm.h"
 #include "registers.h"
 
@@ -51,33 +52,6 @@ static bool set_parameter(const char *value)
 
 	close(fd);
 	return good;
-}
-
-/* 0 or the error number */
-static int choose(int fd, int vm, uint32_t attach)
-{
-	struct kvm_vpmu_attach a = { .fd = vm, .attach = attach };
-
-	return ioctl(fd, KVM_VPMU_ATTACH, &a) ? errno : 0;
-}
-
-static int new_vm(void)
-{
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm = ioctl(kvm, KVM_CREATE_VM, 0);
-
-	if (vm < 0)
-		err(1, "KVM_CREATE_VM");
-	close(kvm);
-	return vm;
-}
-
-static int new_vcpu(int vm, int id)
-{
-	int vcpu = ioctl(vm, KVM_CREATE_VCPU, id);
-
-	if (vcpu < 0)
-		err(1, "KVM_CREATE_VCPU");
-	return vcpu;
 }
 
 /* How many vCPUs of the VM are the module's */

@@ -19,6 +19,7 @@
 #include <linux/kvm_vpmu.h>
 
 #include "tap.h"
+#include "choices.h"
 #include "events.h"
 #include "vm.h"
 
@@ -26,7 +27,7 @@
 #define ROUNDS		1000
 #define MAX_CACHES	512
 
-static int device, kvm;
+static int device;
 
 /* The slab allocator's caches for kmalloc(): Documentation/ABI/testing/sysfs-kernel-slab */
 static glob_t caches;
@@ -74,30 +75,18 @@ static struct heap look(void)
 	return heap;
 }
 
-static int new_vm(void)
-{
-	int vm = ioctl(kvm, KVM_CREATE_VM, 0);
-
-	if (vm < 0)
-		err(1, "KVM_CREATE_VM");
-	return vm;
-}
-
 static void come_and_go(void)
 {
-	int vm = new_vm(), vcpu = ioctl(vm, KVM_CREATE_VCPU, 0);
+	int vm = new_vm();
 
-	if (vcpu < 0)
-		err(1, "KVM_CREATE_VCPU");
-	close(vcpu);
+	close(new_vcpu(vm, 0));
 	close(vm);
 }
 
-static void choose(int fd, uint32_t attach)
+static void must_choose(int vm, uint32_t attach)
 {
-	struct kvm_vpmu_attach a = { .fd = fd, .attach = attach };
-
-	IOCTL(device, KVM_VPMU_ATTACH, &a);
+	if (choose(device, vm, attach))
+		err(1, "KVM_VPMU_ATTACH");
 }
 
 /* One that changes its mind, and leaves the VM as it is */
@@ -105,10 +94,10 @@ static void choose_and_go(void)
 {
 	int vm = new_vm();
 
-	choose(vm, KVM_VPMU_ATTACH_NO);
-	choose(vm, KVM_VPMU_ATTACH_YES);
-	choose(vm, KVM_VPMU_ATTACH_DEFAULT);
-	choose(vm, KVM_VPMU_ATTACH_NO);
+	must_choose(vm, KVM_VPMU_ATTACH_NO);
+	must_choose(vm, KVM_VPMU_ATTACH_YES);
+	must_choose(vm, KVM_VPMU_ATTACH_DEFAULT);
+	must_choose(vm, KVM_VPMU_ATTACH_NO);
 	close(vm);
 }
 
@@ -161,7 +150,7 @@ static void unload(void)
 	if (setrlimit(RLIMIT_NOFILE, &files))
 		err(1, "RLIMIT_NOFILE");
 	for (unsigned int i = 0; i < ROUNDS; i++)
-		choose(new_vm(), KVM_VPMU_ATTACH_NO);
+		must_choose(new_vm(), KVM_VPMU_ATTACH_NO);
 	close(device);
 	before = look();
 	if (syscall(SYS_delete_module, "kvm_vpmu", 0))
@@ -176,9 +165,8 @@ int main(int argc, char **argv)
 {
 	find_caches();
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
-	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	if (device < 0 || kvm < 0)
-		err(1, "/dev/kvm-vpmu, /dev/kvm");
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
 	repeat(come_and_go, "a VM with a vCPU");
 	repeat(choose_and_go, "a VM with a choice");
 	observed = make_vm(true);

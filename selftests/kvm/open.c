@@ -6,12 +6,15 @@
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
 #include <pthread.h>
+#include <stddef.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
 #include "guests.h"
 #include "figures.h"
 #include "files.h"
+#include "kernel.h"
 #include "pin.h"
 
 #define PARAMETER	"/sys/module/kvm_vpmu/parameters/open_registers"
@@ -385,6 +388,7 @@ struct other {
 	unsigned int rounds;
 	bool again;
 	uint32_t late;
+	void (*deny)(const struct vm *vm, uint32_t msr);
 };
 
 /* Has the guest opened its registers? */
@@ -457,6 +461,39 @@ static void beside_host_events(void)
 	free_vm(&vm);
 }
 
+/*
+ * As a VMM of 32 bits: struct kvm_msr_filter_compat and KVM_X86_SET_MSR_FILTER_COMPAT of Linux arch/x86/kvm/x86.c,
+ * and the system call's number of arch/x86/entry/syscalls/syscall_32.tbl
+ */
+#define IOCTL_32	54
+
+static void deny_reads_32(const struct vm *vm, uint32_t msr)
+{
+	struct filter {
+		uint32_t flags;
+		struct {
+			uint32_t flags, nmsrs, base, bitmap;
+		} ranges[KVM_MSR_FILTER_MAX_RANGES];
+		uint8_t none;
+	} *filter = mmap(NULL, sizeof(*filter), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	const unsigned int request = _IOC(_IOC_WRITE, KVMIO, 0xc6, offsetof(struct filter, none));
+	long result;
+
+	if (filter == MAP_FAILED)
+		err(1, "mmap");
+	filter->flags = KVM_MSR_FILTER_DEFAULT_ALLOW;
+	filter->ranges[0].flags = KVM_MSR_FILTER_READ;
+	filter->ranges[0].nmsrs = 1;
+	filter->ranges[0].base = msr;
+	filter->ranges[0].bitmap = (uintptr_t)&filter->none;
+	asm volatile("int $0x80" : "=a"(result)
+		     : "a"(IOCTL_32), "b"((long)vm->fd), "c"((long)request), "d"(filter)
+		     : "memory", "r8", "r9", "r10", "r11");
+	if (result)
+		errx(1, "a 32-bit process's filter: error %ld", -result);
+	munmap(filter, sizeof(*filter));
+}
+
 static void *set_filter(void *arg)
 {
 	struct other *other = arg;
@@ -465,7 +502,7 @@ static void *set_filter(void *arg)
 	wait_for_guest(other->vm);
 	/* Each look made the guest exit: let it open them again. */
 	usleep(20000);
-	deny_reads(other->vm, *word_at(other->vm, COUNTER));
+	other->deny(other->vm, *word_at(other->vm, COUNTER));
 	other->late = *word_at(other->vm, TABLE + 8);
 	sleep(1);
 	other->late = *word_at(other->vm, TABLE + 8) - other->late;
@@ -489,17 +526,17 @@ static void filtered_later(void)
 }
 
 /* Userspace sets a filter while the registers are open: the next read is #GP, but for one that was going on. */
-static void filtered(void)
+static void filtered(void (*deny)(const struct vm *vm, uint32_t msr), const char *who)
 {
-	struct other other = { .rounds = 0 };
+	struct other other = { .deny = deny };
 	struct vm vm = make_guest(&other.pmu, 0, ever_start, ever_end, (struct kvm_regs){ });
 
 	other.vm = &vm;
 	run_beside(set_filter, &other);
-	is(vm.run->exit_reason, KVM_EXIT_HLT, "a filter is set: the guest ends in its handler");
-	is(vm.memory[RESULT + 8], 1, "a filter is set: #GP");
-	check(other.late <= 1, "a filter is set: %u reads behind it", other.late);
-	check(figures(device, &vm).open, "a filter is set: registers were open");
+	is(vm.run->exit_reason, KVM_EXIT_HLT, "%s sets a filter: the guest ends in its handler", who);
+	is(vm.memory[RESULT + 8], 1, "%s sets a filter: #GP", who);
+	check(other.late <= 1, "%s sets a filter: %u reads behind it", who, other.late);
+	check(figures(device, &vm).open, "%s sets a filter: registers were open", who);
 	free_vm(&vm);
 }
 
@@ -551,6 +588,10 @@ int main(void)
 	status_beside_host();
 	beside_host_events();
 	filtered_later();
-	filtered();
+	filtered(deny_reads, "a process");
+	if (kernel_has("kvm_arch_vm_compat_ioctl"))
+		filtered(deny_reads_32, "a process of 32 bits");
+	else
+		skip("this KVM is for 64 bits only", "a process of 32 bits sets a filter");
 	return finish();
 }

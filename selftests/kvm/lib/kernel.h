@@ -6,6 +6,7 @@
 #include <err.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -23,6 +24,21 @@ static inline bool kernel_at_least(unsigned int major, unsigned int minor)
 static inline bool kernel_is_slow(void)
 {
 	return !access("/sys/kernel/debug/failslab", F_OK) || !access("/sys/kernel/debug/kcsan", F_OK);
+}
+
+/* Has it a function of that name, in itself or in a module? */
+static inline bool kernel_has(const char *function)
+{
+	FILE *file = fopen("/proc/kallsyms", "re");
+	bool found = false;
+	char name[128];
+
+	if (!file)
+		err(1, "/proc/kallsyms");
+	while (!found && fscanf(file, "%*s %*s %127s%*[^\n]", name) == 1)
+		found = !strcmp(name, function);
+	fclose(file);
+	return found;
 }
 
 #endif
