@@ -6,11 +6,13 @@
 #include <linux/module.h>
 #include <linux/uaccess.h>
 #include <uapi/linux/kvm_vpmu.h>
+#include <uapi/linux/kvm_vpmu_probe.h>
 #include <uapi/linux/kvm_vpmu_profile.h>
 
 #include "attach.h"
 #include "chardev.h"
 #include "observe.h"
+#include "probe.h"
 #include "profile.h"
 #include "report.h"
 #include "vcpu.h"
@@ -115,6 +117,8 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		return vpmu_get_events(file, to);
 	case KVM_VPMU_PROFILE:
 		return vpmu_profile_open(to);
+	case KVM_VPMU_PROBE:
+		return vpmu_probe_open(to);
 	default:
 		return -ENOTTY;
 	}

@@ -123,22 +123,24 @@ static void do_nothing(void *unused)
 {
 }
 
+void vpmu_vcpu_kick(struct kvm_vcpu *vcpu)
+{
+	kvm_make_request(KVM_REQ_PMU, vcpu);
+	/*
+	 * Only a vCPU in guest mode needs an interrupt, to exit; all others check requests before
+	 * they enter the guest.
+	 */
+	if (kvm_vcpu_exiting_guest_mode(vcpu) == IN_GUEST_MODE)
+		smp_call_function_single(READ_ONCE(vcpu->cpu), do_nothing, NULL, false);
+}
+
 void vpmu_vm_kick(struct vpmu_vm *vm)
 {
 	struct vpmu_vcpu *vv;
 
 	lockdep_assert_held(&vpmu_vms_lock);
-	list_for_each_entry(vv, &vm->vcpus, sibling) {
-		struct kvm_vcpu *vcpu = vv->hot.vcpu;
-
-		kvm_make_request(KVM_REQ_PMU, vcpu);
-		/*
-		 * Only a vCPU in guest mode needs an interrupt, to exit; all others check requests
-		 * before they enter the guest.
-		 */
-		if (kvm_vcpu_exiting_guest_mode(vcpu) == IN_GUEST_MODE)
-			smp_call_function_single(READ_ONCE(vcpu->cpu), do_nothing, NULL, false);
-	}
+	list_for_each_entry(vv, &vm->vcpus, sibling)
+		vpmu_vcpu_kick(vv->hot.vcpu);
 }
 
 /* The VM's object, which its first vCPU brought, or else @new; under vpmu_vms_lock. */
@@ -195,6 +197,7 @@ void vpmu_vcpu_attach(struct vpmu_vcpu *vv, struct kvm_vcpu *vcpu)
 	struct vpmu_vm *new = vv->vm;
 	unsigned int i;
 
+	mutex_init(&vv->probed.lock);
 	vv->hot.vcpu = vcpu;
 	vv->hot.margin = S64_MAX;
 	vv->hot.slow = vpmu_measure_new_vcpu();

@@ -25,6 +25,9 @@ struct vpmu_vm *vpmu_find_vm_by_file(const struct file *file);
  */
 void vpmu_vm_kick(struct vpmu_vm *vm);
 
+/* The same of one vCPU, which the caller keeps from being freed */
+void vpmu_vcpu_kick(struct kvm_vcpu *vcpu);
+
 /* An object for a vCPU that is going to be created, or NULL: no memory */
 struct vpmu_vcpu *vpmu_vcpu_alloc(void);
 

@@ -268,6 +268,28 @@ struct vpmu_profiled {
 	struct vpmu_stack stack;
 };
 
+struct probed_vcpu;
+
+/**
+ * struct vpmu_probed - a vCPU and the probe of its pages
+ * @lock: what probe.c does with the vCPU; held by a thread that may sleep
+ * @pv: probe.c's, or NULL; changed under @lock, read under RCU
+ * @tag: its page tables', or 0
+ * @due: there is something to do before the next VM entry; written in NMIs, too
+ * @drop: KVM is to find other page tables; this and the next one under @lock
+ * @begin: a window is to begin
+ * @stop: windows are to end
+ */
+struct vpmu_probed {
+	struct mutex lock;	/* see above */
+	struct probed_vcpu __rcu *pv;
+	unsigned int tag;
+	bool due;
+	bool drop;
+	bool begin;
+	bool stop;
+};
+
 /**
  * struct vpmu_vcpu - a vCPU with a PMU of this module
  * @hot: see there
@@ -311,6 +333,7 @@ struct vpmu_profiled {
  * @armed_level: the privilege level that the coming VM entry was assumed to have when counters were
  *	armed
  * @profiled: what profile.c keeps from a load to the next put, and from there to the next load
+ * @probed: see there
  * @stats: figures since the vCPU was created, as in struct kvm_vpmu_vcpu
  */
 struct vpmu_vcpu {
@@ -347,6 +370,7 @@ struct vpmu_vcpu {
 	u32 assumed[VPMU_NR_LEVELS];
 	int armed_level;
 	struct vpmu_profiled profiled;
+	struct vpmu_probed probed;
 	struct {
 		u64 overflows;
 		u64 pmis;

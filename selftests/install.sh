@@ -45,6 +45,7 @@ same "files of make install" "644 lib/modules/$kver/updates/kvm_vpmu.ko
 644 lib/modules/$kver/updates/kvm_vpmu_guest.ko
 755 usr/local/bin/vpmu
 644 usr/local/include/linux/kvm_vpmu.h
+644 usr/local/include/linux/kvm_vpmu_probe.h
 644 usr/local/include/linux/kvm_vpmu_profile.h
 755 usr/local/lib/kvm-vpmu/vpmu-guest-map
 644 usr/local/lib/modprobe.d/kvm-vpmu.conf
@@ -87,6 +88,7 @@ is "nor an empty folder of ours" "$(ls "$to/lib/modules/$kver")" ""
 run PREFIX=/usr install-tools install-dkms
 same "files with PREFIX, and for DKMS" "755 usr/bin/vpmu
 644 usr/include/linux/kvm_vpmu.h
+644 usr/include/linux/kvm_vpmu_probe.h
 644 usr/include/linux/kvm_vpmu_profile.h
 755 usr/lib/kvm-vpmu/vpmu-guest-map
 644 usr/lib/modprobe.d/kvm-vpmu.conf

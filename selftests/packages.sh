@@ -113,7 +113,7 @@ build_deb() {
 	} | sorted)"
 	same "kvm-vpmu-tools" "$(files "$tools")" "$({
 		tool_files
-		printf "usr/include/linux/%s\n" kvm_vpmu.h kvm_vpmu_profile.h
+		printf "usr/include/linux/%s\n" kvm_vpmu.h kvm_vpmu_probe.h kvm_vpmu_profile.h
 		printf "$doc/kvm-vpmu-tools/%s\n" changelog.gz copyright
 		echo usr/share/lintian/overrides/kvm-vpmu-tools
 	} | sorted)"
@@ -151,6 +151,7 @@ build_rpm() {
 		echo usr/share/licenses/kvm-vpmu/GPL-2.0
 	} | sorted)"
 	same "kvm-vpmu-devel" "$(files rpm-kvm-vpmu-devel)" "usr/include/linux/kvm_vpmu.h
+usr/include/linux/kvm_vpmu_probe.h
 usr/include/linux/kvm_vpmu_profile.h
 usr/share/licenses/kvm-vpmu-devel/GPL-2.0"
 	looks rpm-kvm-vpmu rpm-kvm-vpmu-dkms rpm-kvm-vpmu "$release"
@@ -168,7 +169,7 @@ build_arch() {
 	same "kvm-vpmu" "$(files arch-kvm-vpmu '.[A-Z]*')" "$({
 		tool_files
 		doc_files usr/share/doc/kvm-vpmu
-		printf "usr/include/linux/%s\n" kvm_vpmu.h kvm_vpmu_profile.h
+		printf "usr/include/linux/%s\n" kvm_vpmu.h kvm_vpmu_probe.h kvm_vpmu_profile.h
 	} | sorted)"
 	looks arch-kvm-vpmu arch-kvm-vpmu-dkms arch-kvm-vpmu "$version"
 }

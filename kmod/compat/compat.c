@@ -12,6 +12,7 @@
 #include <asm/vmx.h>
 
 #include "compat.h"
+#include "mmu.h"
 
 /* A test builds the module with an unknown version here. */
 #ifndef COMPAT_KERNEL
@@ -606,6 +607,7 @@ int vpmu_compat_init(void)
 	static_call_update(vpmu_file_is_vm, (void *)is_kvm);
 	static_call_update(vpmu_module_address, (void *)address);
 
+	vpmu_compat_mmu_init();
 	has_next_rip = kvm_has_next_rip();
 	if (!kvm_has_pmu()) {
 		pr_err("KVM's own vPMU is off (kvm.enable_pmu=0, or a CPU that KVM has none for): guests could have no PMU\n");

@@ -9,6 +9,7 @@
 
 #include "../compat/compat.h"
 #include "../compat/host.h"
+#include "../compat/mmu.h"
 #include "../attach.h"
 #include "../borrow.h"
 #include "../counter.h"
@@ -18,6 +19,7 @@
 #include "../host_perf.h"
 #include "../open.h"
 #include "../pmi.h"
+#include "../probe.h"
 #include "../profile.h"
 #include "../sched.h"
 #include "../trace.h"
@@ -230,6 +232,7 @@ void vpmu_handle_event(struct vpmu_vcpu *vv)
 	if (static_branch_unlikely(&vpmu_profiling))
 		vpmu_profile_stack(vv);
 	vpmu_pmi_handle(vv);
+	vpmu_probe_handle(vv);
 }
 
 ORIGINAL(vcpu_run, vpmu_compat_proto_run);
@@ -399,6 +402,43 @@ static bool notrace host_writes_counter(void *arg, unsigned long unused)
 	return false;
 }
 
+static bool notrace is_probed(void *vcpu, unsigned long unused)
+{
+	return vpmu_probe_tag(vcpu);
+}
+
+ORIGINAL(alloc_root, vpmu_compat_proto_alloc_root);
+static unsigned long vpmu_alloc_root(struct kvm_vcpu *vcpu, unsigned long mirror)
+{
+	unsigned long result;
+
+	vpmu_compat_tag(vcpu, vpmu_probe_tag(vcpu));
+	result = static_call(original_alloc_root)(vcpu, mirror);
+	vpmu_compat_untag(vcpu);
+	return result;
+}
+
+static bool kvm_allocates_roots(void)
+{
+	return vpmu_compat_resolve(COMPAT_ALLOC_ROOT);
+}
+
+static bool kvm_gets_roots(void)
+{
+	return vpmu_compat_resolve(COMPAT_GET_ROOT);
+}
+
+/* KVM's function only makes the page a larger one where it can. */
+static void vpmu_map_page(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
+{
+	vpmu_probe_map(vcpu, vpmu_compat_fault_address(fault));
+}
+
+static bool kvm_maps_pages(void)
+{
+	return vpmu_compat_resolve(COMPAT_MAP_PAGE);
+}
+
 /*
  * Who reports emulated instructions: one function for all events, or one for each.  Kernels with
  * the latter may have a static function of the former's name, with other arguments.
@@ -535,6 +575,26 @@ struct hook vpmu_hooks[] = {
 #ifdef COMPAT_NMI_WAITS
 	REDIRECT(kvm_pmu_deliver_pmi),
 #endif
+	{
+		.symbol = COMPAT_MAP_PAGE,
+		.needed = kvm_maps_pages,
+		.handler = vpmu_map_page,
+		.pre = is_probed,
+	},
+	{
+		.symbol = COMPAT_ALLOC_ROOT,
+		.needed = kvm_allocates_roots,
+		.handler = vpmu_alloc_root,
+		.pre = is_probed,
+		.bind = bind_alloc_root,
+	},
+	{
+		.symbol = COMPAT_GET_ROOT,
+		.needed = kvm_gets_roots,
+		.handler = vpmu_alloc_root,
+		.pre = is_probed,
+		.bind = bind_alloc_root,
+	},
 	{
 		.symbol = "kvm_arch_destroy_vm",
 		.pre = vm_ends,

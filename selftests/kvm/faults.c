@@ -11,6 +11,7 @@
  *		the init function of MODULE, and unloading it; wants the module "nth" of selftests/modules
  */
 #define _GNU_SOURCE
+#include <linux/kvm_vpmu_probe.h>
 #include <linux/kvm_vpmu_profile.h>
 #include <linux/perf_event.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@
 
 /* What there is of a VM: descriptors, or -1 */
 struct life {
-	int device, kvm, vm, vcpu, second, profile;
+	int device, kvm, vm, vcpu, second, profile, probe;
 	size_t run_size;
 	struct kvm_run *run;
 	uint8_t *memory;
@@ -278,6 +279,23 @@ static int profile(struct life *l)
 	return l->profile = ioctl(l->device, KVM_VPMU_PROFILE, &p);
 }
 
+static int probe(struct life *l)
+{
+	struct kvm_vpmu_probe p = {
+		.type = { PERF_TYPE_HARDWARE }, .config = { PERF_COUNT_HW_INSTRUCTIONS }, .events = 1,
+		.period = 1000000, .pages = KVM_VPMU_PROBE_PAGES, .fd = l->vm, .nr = 2,
+	};
+
+	return l->probe = ioctl(l->device, KVM_VPMU_PROBE, &p);
+}
+
+static int window(struct life *l)
+{
+	uint32_t timeout = 0;
+
+	return ioctl(l->probe, KVM_VPMU_PROBE_WINDOW, &timeout);
+}
+
 static int set_vm(struct life *l)
 {
 	struct kvm_vpmu_settings settings = {
@@ -303,6 +321,11 @@ static int close_fd(int *fd)
 static int close_profile(struct life *l)
 {
 	return close_fd(&l->profile);
+}
+
+static int close_probe(struct life *l)
+{
+	return close_fd(&l->probe);
 }
 
 static int close_second(struct life *l)
@@ -360,9 +383,12 @@ static const struct call {
 	{ "KVM_VPMU_GET_VCPU", get_vcpu },
 	{ "KVM_VPMU_GET_EVENTS", get_events },
 	{ "KVM_VPMU_PROFILE", profile },
+	{ "KVM_VPMU_PROBE", probe },
+	{ "KVM_VPMU_PROBE_WINDOW", window },
 	{ "KVM_VPMU_SET", set_vm },
 	{ "KVM_RUN", run },
 	{ "close of a profile", close_profile },
+	{ "close of a probe", close_probe },
 	{ "close of a vCPU", close_second },
 	{ "munmap of the vCPU", unmap_run },
 	{ "close of the last vCPU", close_vcpu },
@@ -371,11 +397,11 @@ static const struct call {
 };
 
 #define NR_CALLS	(sizeof(calls) / sizeof(*calls))
-#define NR_ENDING	6	/* the last of them */
+#define NR_ENDING	7	/* the last of them */
 
 static void begin(struct life *l, int kvm)
 {
-	*l = (struct life){ .device = -1, .kvm = -1, .vm = -1, .vcpu = -1, .second = -1, .profile = -1 };
+	*l = (struct life){ .device = -1, .kvm = -1, .vm = -1, .vcpu = -1, .second = -1, .profile = -1, .probe = -1 };
 	l->run_size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 	l->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (l->memory == MAP_FAILED)

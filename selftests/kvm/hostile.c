@@ -33,6 +33,8 @@
 
 #include "tap.h"
 #include "guests.h"
+#include <linux/kvm_vpmu_probe.h>
+
 #include "profiles.h"
 
 /* ---- the guest, in 32-bit protected mode without paging */
@@ -253,7 +255,7 @@ static int device;
 static struct shared {
 	atomic_bool end;
 	atomic_ullong accesses, faults, measured, compared, others, snapshots, halts, smis;
-	atomic_ullong perf_events, requests, settings, plugged;
+	atomic_ullong perf_events, requests, windows, settings, plugged;
 	atomic_ullong wrong;
 	/* Held while a CPU comes, and while a VM goes: see cpu_hotplug.c */
 	pthread_mutex_t vms_stay;
@@ -1204,7 +1206,7 @@ static void run_perf(struct random r)
 
 static const unsigned long requests[] = {
 	KVM_VPMU_GET_INFO, KVM_VPMU_GET_VMS, KVM_VPMU_SET, KVM_VPMU_GET_VCPU, KVM_VPMU_GET_VM, KVM_VPMU_ATTACH,
-	KVM_VPMU_GET_EVENTS, KVM_VPMU_PROFILE,
+	KVM_VPMU_GET_EVENTS, KVM_VPMU_PROFILE, KVM_VPMU_PROBE,
 };
 
 /* Return: a file, or -1.  The VM may be 0, for all. */
@@ -1242,6 +1244,26 @@ static void use_profile(struct random *r, int profile)
 	munmap(ring, size);
 }
 
+/* Some windows of a VM's vCPUs, whole or not */
+static void use_probe(struct random *r, int device, uint64_t vm)
+{
+	struct kvm_vpmu_probe p = {
+		.vm = vm, .fd = -1, .nr = 1 + below(r, 4), .events = 1 + below(r, 2),
+		.config = { PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
+		.period = 1000 + below(r, 1000000), .pages = KVM_VPMU_PROBE_PAGES,
+	};
+	int probe = ioctl(device, KVM_VPMU_PROBE, &p);
+
+	if (probe < 0)
+		return;
+	for (unsigned int i = below(r, 5); i; i--) {
+		uint32_t timeout = below(r, 10);
+
+		shared->windows += ioctl(probe, KVM_VPMU_PROBE_WINDOW, &timeout) > 0;
+	}
+	close(probe);
+}
+
 /* No VM is named by a descriptor here, and freeze modes are changed between those that count the same. */
 static void run_device(struct random r)
 {
@@ -1264,6 +1286,8 @@ static void run_device(struct random r)
 			garbage[i] = any(&r) & any(&r) & any(&r);
 		if (request == KVM_VPMU_PROFILE)
 			profile = ioctl(fd, request, garbage);
+		else if (request == KVM_VPMU_PROBE)
+			close(ioctl(fd, request, garbage));
 		else if (request != KVM_VPMU_SET)
 			ioctl(fd, request, garbage);
 		ioctl(fd, any(&r), garbage);
@@ -1276,6 +1300,7 @@ static void run_device(struct random r)
 		ioctl(fd, KVM_VPMU_GET_EVENTS, &e);
 		if (profile < 0)
 			profile = open_profile(&r, fd, below(&r, 2) ? e.vm : 0);
+		use_probe(&r, fd, e.vm);
 		pause_ms(1 + below(&r, 5));
 		close(fd);
 		if (profile >= 0) {
@@ -1422,9 +1447,9 @@ int main(int argc, char **argv)
 	printf("# %llu accesses, %llu of them faults, in %lld s; %llu values compared, %llu loops measured\n",
 	       shared->accesses, shared->faults, (long long)(time(NULL) - start), shared->compared,
 	       shared->measured);
-	printf("# %llu SMIs, %llu HLTs, %llu snapshots; %llu VMs killed, %llu events of perf, %llu requests, %llu settings, %llu CPUs offline\n",
+	printf("# %llu SMIs, %llu HLTs, %llu snapshots; %llu VMs killed, %llu events of perf, %llu requests, %llu windows of probes, %llu settings, %llu CPUs offline\n",
 	       shared->smis, shared->halts, shared->snapshots, shared->others, shared->perf_events,
-	       shared->requests, shared->settings, shared->plugged);
+	       shared->requests, shared->windows, shared->settings, shared->plugged);
 	is(shared->wrong, 0, "values that are wrong");
 	check(shared->accesses >= wanted, "%llu accesses", (unsigned long long)wanted);
 	check(shared->compared && shared->measured, "values were compared, and loops measured");

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <linux/kvm_vpmu_probe.h>
 #include <linux/kvm_vpmu_profile.h>
 #include <linux/perf_event.h>
 
@@ -33,9 +34,9 @@
 /* What is asked for, in this order */
 enum request {
 	INFO, LIST, READ_NUMBER, READ_NO_NUMBER, EVENTS_NUMBER, PROFILE_ALL, PROFILE_NUMBER,
-	SET_NUMBER, SET_NO_NUMBER, VM_OWN, READ_OWN, EVENTS_OWN, PROFILE_OWN, SET_OWN,
+	PROBE_NUMBER, SET_NUMBER, SET_NO_NUMBER, VM_OWN, READ_OWN, EVENTS_OWN, PROFILE_OWN, PROBE_OWN, SET_OWN,
 	CHOOSE_OWN, CHOOSE_NEW, CHOOSE_FILE,
-	VM_OTHER, READ_OTHER, EVENTS_OTHER, PROFILE_OTHER, SET_OTHER, CHOOSE_OTHER,
+	VM_OTHER, READ_OTHER, EVENTS_OTHER, PROFILE_OTHER, PROBE_OTHER, SET_OTHER, CHOOSE_OTHER,
 	REQUESTS
 };
 
@@ -47,12 +48,14 @@ static const char *const names[REQUESTS] = {
 	[EVENTS_NUMBER] = "GET_EVENTS by the number of another's VM",
 	[PROFILE_ALL] = "PROFILE of all that a CPU does",
 	[PROFILE_NUMBER] = "PROFILE by the number of another's VM",
+	[PROBE_NUMBER] = "PROBE by the number of another's VM",
 	[SET_NUMBER] = "SET by the number of another's VM",
 	[SET_NO_NUMBER] = "SET by a number that no VM has",
 	[VM_OWN] = "GET_VM by its VM's file",
 	[READ_OWN] = "GET_VCPU by its VM's file",
 	[EVENTS_OWN] = "GET_EVENTS by its VM's file",
 	[PROFILE_OWN] = "PROFILE by its VM's file",
+	[PROBE_OWN] = "PROBE by its VM's file",
 	[SET_OWN] = "SET by its VM's file",
 	[CHOOSE_OWN] = "ATTACH by the file of its VM, which has a vCPU",
 	[CHOOSE_NEW] = "ATTACH by the file of its VM without a vCPU",
@@ -61,6 +64,7 @@ static const char *const names[REQUESTS] = {
 	[READ_OTHER] = "GET_VCPU by a file that isn't a VM",
 	[EVENTS_OTHER] = "GET_EVENTS by a file that isn't a VM",
 	[PROFILE_OTHER] = "PROFILE by a file that isn't a VM",
+	[PROBE_OTHER] = "PROBE by a file that isn't a VM",
 	[SET_OTHER] = "SET by a file that isn't a VM",
 	[CHOOSE_OTHER] = "ATTACH by a file that isn't a VM",
 };
@@ -205,6 +209,20 @@ static void ask_profile(int fd, enum request request, uint64_t id, int own)
 		close(profile);
 }
 
+static void ask_probe(int fd, enum request request, uint64_t id, int own)
+{
+	struct kvm_vpmu_probe p = {
+		.type = { PERF_TYPE_HARDWARE }, .config = { PERF_COUNT_HW_INSTRUCTIONS }, .events = 1,
+		.period = 1000000, .pages = KVM_VPMU_PROBE_PAGES, .nr = 1, .vm = id, .fd = own,
+		.first = own >= 0 ? OWN_VCPU : 0,
+	};
+	int probe = ioctl(fd, KVM_VPMU_PROBE, &p);
+
+	found->error[request] = probe < 0 ? errno : 0;
+	if (probe >= 0)
+		close(probe);
+}
+
 static void ask_all(int fd)
 {
 	struct kvm_vpmu_vm list_room[4];
@@ -233,6 +251,7 @@ static void ask_all(int fd)
 	ask(fd, EVENTS_NUMBER, KVM_VPMU_GET_EVENTS, &e);
 	ask_profile(fd, PROFILE_ALL, 0, -1);
 	ask_profile(fd, PROFILE_NUMBER, victim.id, -1);
+	ask_probe(fd, PROBE_NUMBER, victim.id, -1);
 	ask(fd, SET_NUMBER, KVM_VPMU_SET, &s);
 	s.id = ~0ull;
 	ask(fd, SET_NO_NUMBER, KVM_VPMU_SET, &s);
@@ -245,6 +264,7 @@ static void ask_all(int fd)
 	e = (struct kvm_vpmu_events){ .fd = own, .flags = KVM_VPMU_EVENTS_OBSERVE };
 	ask(fd, EVENTS_OWN, KVM_VPMU_GET_EVENTS, &e);
 	ask_profile(fd, PROFILE_OWN, 0, own);
+	ask_probe(fd, PROBE_OWN, 0, own);
 	s.id = 0;
 	s.fd = own;
 	ask(fd, SET_OWN, KVM_VPMU_SET, &s);
@@ -262,6 +282,7 @@ static void ask_all(int fd)
 	e.fd = vm.kvm;
 	ask(fd, EVENTS_OTHER, KVM_VPMU_GET_EVENTS, &e);
 	ask_profile(fd, PROFILE_OTHER, 0, vm.kvm);
+	ask_probe(fd, PROBE_OTHER, 0, vm.kvm);
 	s.fd = vm.kvm;
 	ask(fd, SET_OTHER, KVM_VPMU_SET, &s);
 	attach.fd = vm.kvm;
@@ -298,6 +319,7 @@ static int expected(const struct user *user, enum request request)
 	case EVENTS_NUMBER:
 	case PROFILE_ALL:
 	case PROFILE_NUMBER:
+	case PROBE_NUMBER:
 		return user->reads_all ? 0 : EPERM;
 	case READ_NO_NUMBER:
 		return user->reads_all ? ENOENT : EPERM;
@@ -311,6 +333,7 @@ static int expected(const struct user *user, enum request request)
 	case READ_OTHER:
 	case EVENTS_OTHER:
 	case PROFILE_OTHER:
+	case PROBE_OTHER:
 	case SET_OTHER:
 	case CHOOSE_OTHER:
 		return EINVAL;

@@ -30,7 +30,8 @@ KVER ?= $(or $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 MODULE_DIR = $(DESTDIR)/lib/modules/$(KVER)/updates
 MODULES = $(MODULE_DIR)/kvm_vpmu.ko $(MODULE_DIR)/kvm_vpmu_guest.ko
 DKMS_SOURCE = $(DESTDIR)/usr/src/kvm-vpmu-$(VERSION)
-HEADERS = include/uapi/linux/kvm_vpmu.h include/uapi/linux/kvm_vpmu_profile.h
+HEADERS = include/uapi/linux/kvm_vpmu.h include/uapi/linux/kvm_vpmu_profile.h \
+	include/uapi/linux/kvm_vpmu_probe.h
 TOOL = $(MAKE) -C tools/vpmu O=$(CURDIR)/build/tool VERSION=$(VERSION)
 GUEST_MAP = $(MAKE) -C tools/guest-map O=$(CURDIR)/build/tool/guest-map
 # For guests; on a host it's of no use.

@@ -35,7 +35,7 @@
  * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
  * addition; nothing is removed.
  */
-#define KVM_VPMU_ABI		12
+#define KVM_VPMU_ABI		13
 
 /*
  * Additions of later versions:
@@ -51,6 +51,7 @@
  *  8: KVM_VPMU_SET_EVENTS and the hypervisor's events
  *  9: KVM_VPMU_GET_EVENTS
  * 10: KVM_VPMU_PROFILE of kvm_vpmu_profile.h
+ * 13: KVM_VPMU_PROBE of kvm_vpmu_probe.h
  */
 
 /* Freeze mode: when the guest's counters don't count */

@@ -188,7 +188,7 @@ echo wall >"$tmp/module/parameters/tsc"
 echo 0.9 >"$tmp/module/version"
 export VPMU_FAKE_MODULE=$tmp/module
 run 0 "$vpmu" info
-has "info: the module" "$out" "0.9, ABI 12"
+has "info: the module" "$out" "0.9, ABI 13"
 has "info: a parameter" "$out" "  freeze            hybrid"
 run 0 "$vpmu" info --json
 has "info: VMs" "$out" '"vms": 4'

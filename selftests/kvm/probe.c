@@ -1,0 +1,645 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Which pages each vCPU accesses and writes (linux/kvm_vpmu_probe.h): the sets are those of guests
+ * whose pages are known, whatever the host does with these meanwhile.  TAP.
+ */
+#define _GNU_SOURCE
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <linux/kvm_vpmu_probe.h>
+
+#include "tap.h"
+#include "files.h"
+#include "guests.h"
+
+#define PAGE		4096u
+#define GUEST_PAGES	256u
+#define SETS		KVM_VPMU_PROBE_PAGES
+#define PERIOD		200000
+/* In ms: much longer than a window of that many instructions takes */
+#define LONG		20000
+
+static int device;
+
+/*
+ * Accesses ECX pages from segment EBX on, writes ESI pages from segment EDX on, EBP times (0: ever)
+ * or until the word at ESP isn't 0, which is in the code's page.  Ends with an OUT.
+ */
+#define STOP(i)	(CODE + 0xff0 + 4 * (i))
+extern const char pages_start[], pages_end[];
+asm(".code16\n"
+    ".globl pages_start, pages_end\n"
+    "pages_start:\n"
+    "0:	mov %ebx, %eax\n"
+    "	mov %ecx, %edi\n"
+    "1:	test %edi, %edi\n"
+    "	jz 2f\n"
+    "	mov %ax, %es\n"
+    "	cmpl $0, %es:0\n"
+    "	add $0x100, %eax\n"
+    "	dec %edi\n"
+    "	jmp 1b\n"
+    "2:	mov %edx, %eax\n"
+    "	mov %esi, %edi\n"
+    "3:	test %edi, %edi\n"
+    "	jz 4f\n"
+    "	mov %ax, %es\n"
+    "	incl %es:8\n"
+    "	add $0x100, %eax\n"
+    "	dec %edi\n"
+    "	jmp 3b\n"
+    "4:	cmpl $0, (%esp)\n"
+    "	jne 5f\n"
+    "	dec %ebp\n"
+    "	jnz 0b\n"
+    "5:	out %al, $0x10\n"
+    "pages_end:\n"
+    ".code64\n");
+
+/* What a guest does with its memory, in page frames */
+struct work {
+	unsigned int first_read, reads, first_written, writes;
+	uint32_t passes;
+};
+
+/* In each pass, up to the exit of its last one */
+static uint64_t instructions_of(const struct work *w)
+{
+	return (uint64_t)w->passes * (12 + 7 * (w->reads + w->writes));
+}
+
+/* A vCPU and the thread that runs it */
+struct worker {
+	struct vm vm;
+	unsigned int id;
+	pthread_t thread;
+};
+
+static void *work(void *arg)
+{
+	struct worker *worker = arg;
+
+	run_until(&worker->vm, KVM_EXIT_IO);
+	return NULL;
+}
+
+static void begin_work(struct worker *worker, struct work w)
+{
+	struct kvm_regs regs;
+
+	load_code(&worker->vm, pages_start, pages_end, (struct kvm_regs){
+		.rbx = w.first_read << 8, .rcx = w.reads, .rdx = w.first_written << 8, .rsi = w.writes,
+		.rbp = w.passes,
+	});
+	IOCTL(worker->vm.vcpu, KVM_GET_REGS, &regs);
+	regs.rsp = STOP(worker->id);
+	IOCTL(worker->vm.vcpu, KVM_SET_REGS, &regs);
+	*word_at(&worker->vm, STOP(worker->id)) = 0;
+	if (pthread_create(&worker->thread, NULL, work, worker))
+		errx(1, "no thread");
+}
+
+static void end_work(struct worker *worker)
+{
+	*(volatile uint32_t *)word_at(&worker->vm, STOP(worker->id)) = 1;
+	pthread_join(worker->thread, NULL);
+}
+
+/* Two vCPUs of a VM whose memory others can take away */
+static void make_workers(struct worker worker[2])
+{
+	worker[0].vm = make_vm_with(0, GUEST_PAGES * PAGE);
+	worker[0].id = 0;
+	worker[1].vm = worker[0].vm;
+	worker[1].id = 1;
+	add_vcpu(&worker[1].vm, 1);
+	if (mmap(worker[0].vm.memory + 16 * PAGE, (GUEST_PAGES - 16) * PAGE, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		err(1, "mmap");
+}
+
+static void free_workers(struct worker worker[2])
+{
+	close(worker[1].vm.vcpu);
+	free_vm(&worker[0].vm);
+}
+
+static struct kvm_vpmu_probe probe_of(const struct vm *vm)
+{
+	return (struct kvm_vpmu_probe){
+		.fd = vm->fd, .nr = 2, .events = 2, .period = PERIOD, .pages = SETS,
+		.type = { PERF_TYPE_HARDWARE, PERF_TYPE_HARDWARE },
+		.config = { PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
+	};
+}
+
+/* An open probe and its mapping */
+struct probe {
+	int fd;
+	unsigned int nr;
+	uint8_t *area;
+};
+
+static size_t part_size(void)
+{
+	return PAGE + 2 * SETS / 8;
+}
+
+static struct probe open_probe(struct kvm_vpmu_probe what)
+{
+	struct probe p = { .fd = IOCTL(device, KVM_VPMU_PROBE, &what), .nr = what.nr };
+
+	p.area = mmap(NULL, p.nr * part_size(), PROT_READ, MAP_SHARED, p.fd, 0);
+	if (p.area == MAP_FAILED)
+		err(1, "mapping a probe");
+	return p;
+}
+
+static void close_probe(struct probe *p)
+{
+	munmap(p->area, p->nr * part_size());
+	close(p->fd);
+}
+
+static int window(const struct probe *p, uint32_t timeout)
+{
+	return ioctl(p->fd, KVM_VPMU_PROBE_WINDOW, &timeout);
+}
+
+static const struct kvm_vpmu_probed *probed(const struct probe *p, unsigned int i)
+{
+	return (const void *)(p->area + i * part_size());
+}
+
+static bool has(const struct probe *p, unsigned int i, bool written, unsigned int frame)
+{
+	const uint64_t *set = (const void *)(p->area + i * part_size() + PAGE + (written ? SETS / 8 : 0));
+
+	return set[frame / 64] >> frame % 64 & 1;
+}
+
+static bool is_in(unsigned int frame, unsigned int first, unsigned int nr)
+{
+	return frame >= first && frame < first + nr;
+}
+
+static bool is_written(const struct work *w, unsigned int frame)
+{
+	return is_in(frame, w->first_written, w->writes);
+}
+
+static bool is_accessed(const struct work *w, unsigned int frame)
+{
+	return is_in(frame, w->first_read, w->reads) || is_written(w, frame) || frame == CODE / PAGE;
+}
+
+/* Pages that are in vCPU @i's sets and shouldn't be, and the other way round */
+struct wrong {
+	unsigned int false_accessed, false_written, missing;
+};
+
+static struct wrong compare(const struct probe *p, unsigned int i, const struct work *w)
+{
+	struct wrong wrong = { };
+
+	for (unsigned int frame = 0; frame < SETS; frame++) {
+		bool accessed = has(p, i, false, frame), written = has(p, i, true, frame);
+
+		wrong.false_accessed += accessed && !is_accessed(w, frame);
+		wrong.false_written += written && !is_written(w, frame);
+		wrong.missing += (!accessed && is_accessed(w, frame)) || (!written && is_written(w, frame));
+	}
+	return wrong;
+}
+
+static void exact(const struct probe *p, unsigned int i, const struct work *w, uint32_t state,
+		  const char *name)
+{
+	const struct kvm_vpmu_probed *out = probed(p, i);
+	struct wrong wrong = compare(p, i, w);
+
+	check(!wrong.false_accessed && !wrong.false_written && !wrong.missing,
+	      "%s: vCPU %u: the sets (%u and %u pages too many, %u missing; %llu accessed, %llu written)",
+	      name, i, wrong.false_accessed, wrong.false_written, wrong.missing,
+	      (unsigned long long)out->accessed, (unsigned long long)out->written);
+	check(out->state == state && !out->flags && !out->fresh, "%s: vCPU %u: state %u, flags %u, %llu fresh",
+	      name, i, out->state, out->flags, (unsigned long long)out->fresh);
+	is(out->accessed, w->reads + w->writes + 1, "%s: vCPU %u: accessed", name, i);
+	is(out->written, w->writes, "%s: vCPU %u: written", name, i);
+}
+
+static const struct work first = { 32, 40, 100, 30, 0 }, second = { 50, 60, 120, 50, 0 };
+
+static void check_two(void)
+{
+	static const struct work other = { 200, 3, 60, 5, 0 };
+	struct worker worker[2];
+	struct probe p;
+
+	make_workers(worker);
+	begin_work(&worker[0], first);
+	begin_work(&worker[1], second);
+	p = open_probe(probe_of(&worker[0].vm));
+	is(window(&p, LONG), 2, "two vCPUs: both have had a window");
+	for (unsigned int i = 0; i < 3; i++)
+		window(&p, LONG);
+	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, "two vCPUs");
+	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, "two vCPUs");
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct kvm_vpmu_probed *out = probed(&p, i);
+
+		is(out->vcpu, i, "two vCPUs: the number");
+		check(out->count[0] >= PERIOD && out->count[0] < PERIOD + PERIOD / 10,
+		      "two vCPUs: %llu instructions", (unsigned long long)out->count[0]);
+		/* Two in seven instructions of the inner loops */
+		check(out->count[1] > out->count[0] / 4 && out->count[1] < out->count[0] / 3,
+		      "two vCPUs: %llu branches", (unsigned long long)out->count[1]);
+		check(out->end > out->begin, "two vCPUs: the end is behind the begin");
+		is(out->mapped, out->accessed, "two vCPUs: nothing else is mapped");
+	}
+
+	end_work(&worker[0]);
+	begin_work(&worker[0], other);
+	window(&p, LONG);
+	window(&p, LONG);
+	exact(&p, 0, &other, KVM_VPMU_PROBED_WHOLE, "others");
+	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, "others");
+	check(probed(&p, 0)->mapped > probed(&p, 0)->accessed, "others: those of before stay mapped");
+	close_probe(&p);
+
+	/* They share page tables again; a new probe finds those of before. */
+	p = open_probe(probe_of(&worker[0].vm));
+	window(&p, LONG);
+	window(&p, LONG);
+	exact(&p, 0, &other, KVM_VPMU_PROBED_WHOLE, "once more");
+	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, "once more");
+	end_work(&worker[0]);
+	end_work(&worker[1]);
+	close_probe(&p);
+	free_workers(worker);
+}
+
+struct later {
+	struct worker *worker;
+	struct work work;
+};
+
+static void *begin_later(void *arg)
+{
+	struct later *later = arg;
+
+	usleep(100000);
+	begin_work(later->worker, later->work);
+	return NULL;
+}
+
+/* A window that the guest's end leaves open, and a vCPU that doesn't run */
+static void check_short(void)
+{
+	const struct work warm = { 32, 40, 100, 30, 3 }, work = { 40, 20, 110, 10, 1000 };
+	struct kvm_vpmu_probe what;
+	struct worker worker[2];
+	struct later later = { .worker = &worker[0], .work = work };
+	pthread_t thread;
+	struct probe p;
+
+	make_workers(worker);
+	what = probe_of(&worker[0].vm);
+	what.period = 1ull << 40;
+	p = open_probe(what);
+	is(window(&p, 10), 0, "idle: no window");
+	is(probed(&p, 0)->state, KVM_VPMU_PROBED_NOT, "idle: the vCPU didn't run");
+	begin_work(&worker[0], warm);
+	end_work(&worker[0]);
+	if (pthread_create(&thread, NULL, begin_later, &later))
+		errx(1, "no thread");
+	is(window(&p, 2000), 1, "short: one vCPU has had a window");
+	pthread_join(thread, NULL);
+	end_work(&worker[0]);
+	exact(&p, 0, &work, KVM_VPMU_PROBED_SHORT, "short");
+	/* AMD: VM entries count (APM vol. 2, "Performance Counters"). */
+	check(probed(&p, 0)->count[0] - instructions_of(&work) < 50, "short: %llu instructions, the guest has %llu",
+	      (unsigned long long)probed(&p, 0)->count[0], (unsigned long long)instructions_of(&work));
+	is(probed(&p, 1)->state, KVM_VPMU_PROBED_NOT, "short: the other one didn't run");
+	is(probed(&p, 1)->accessed, 0, "short: the other one's sets are empty");
+	close_probe(&p);
+	free_workers(worker);
+}
+
+/* What others do to the VM while windows go on, again and again */
+struct disturber {
+	void (*disturb)(struct worker *worker);
+	struct worker *worker;
+	pthread_t thread;
+	volatile bool stop;
+};
+
+static void *disturb(void *arg)
+{
+	struct disturber *d = arg;
+
+	while (!d->stop) {
+		d->disturb(d->worker);
+		usleep(500);
+	}
+	return NULL;
+}
+
+/* The host takes data pages away. */
+static void press(struct worker *worker)
+{
+	madvise(worker->vm.memory + 32 * PAGE, 200 * PAGE, MADV_DONTNEED);
+}
+
+/* Userspace changes the VM's memory, so that KVM drops all page tables. */
+static void change_slots(struct worker *worker)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = 7, .guest_phys_addr = 1 << 30, .memory_size = PAGE,
+		.userspace_addr = (uintptr_t)worker->vm.memory,
+	};
+
+	IOCTL(worker->vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	region.memory_size = 0;
+	IOCTL(worker->vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+}
+
+struct sums {
+	uint64_t fresh;
+	unsigned int false_accessed, false_written, replaced;
+};
+
+/* No page is in a set that shouldn't be, whatever happens to the pages; and then all are again. */
+static struct sums check_disturbed(void (*what)(struct worker *worker), const char *name)
+{
+	struct disturber d = { .disturb = what };
+	struct sums sums = { };
+	struct worker worker[2];
+	struct probe p;
+
+	make_workers(worker);
+	begin_work(&worker[0], first);
+	begin_work(&worker[1], second);
+	p = open_probe(probe_of(&worker[0].vm));
+	d.worker = worker;
+	if (pthread_create(&d.thread, NULL, disturb, &d))
+		errx(1, "no thread");
+	for (unsigned int i = 0; i < 100; i++) {
+		window(&p, LONG);
+		for (unsigned int j = 0; j < 2; j++) {
+			struct wrong wrong = compare(&p, j, j ? &second : &first);
+
+			sums.false_accessed += wrong.false_accessed;
+			sums.false_written += wrong.false_written;
+			sums.fresh += probed(&p, j)->fresh;
+			sums.replaced += !!(probed(&p, j)->flags & KVM_VPMU_PROBED_REPLACED);
+		}
+	}
+	d.stop = true;
+	pthread_join(d.thread, NULL);
+	is(sums.false_accessed, 0, "%s: accessed pages that weren't", name);
+	is(sums.false_written, 0, "%s: written pages that weren't", name);
+	window(&p, LONG);
+	window(&p, LONG);
+	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, name);
+	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, name);
+	end_work(&worker[0]);
+	end_work(&worker[1]);
+	close_probe(&p);
+	free_workers(worker);
+	return sums;
+}
+
+static void check_pressure(void)
+{
+	struct sums sums = check_disturbed(press, "pressure");
+
+	check(sums.fresh > 1000, "pressure: pages came back (%llu)", (unsigned long long)sums.fresh);
+	is(sums.replaced, 0, "pressure: the page tables stay");
+}
+
+static void check_slots(void)
+{
+	struct sums sums = check_disturbed(change_slots, "memory slots");
+
+	check(sums.replaced > 0, "memory slots: page tables were replaced within %u windows", sums.replaced);
+}
+
+/* No page is missing in the dirty log: KVM's, and its own bits are cleared. */
+static void check_log(void)
+{
+	uint64_t bitmap[GUEST_PAGES / 64];
+	struct kvm_userspace_memory_region region = { .memory_size = GUEST_PAGES * PAGE };
+	struct kvm_dirty_log log = { .dirty_bitmap = bitmap };
+	unsigned int missing = 0, wrong = 0, logged = 0;
+	struct worker worker[2];
+	struct probe p;
+
+	make_workers(worker);
+	region.userspace_addr = (uintptr_t)worker[0].vm.memory;
+	begin_work(&worker[0], first);
+	begin_work(&worker[1], second);
+	p = open_probe(probe_of(&worker[0].vm));
+	window(&p, LONG);
+	region.flags = KVM_MEM_LOG_DIRTY_PAGES;
+	IOCTL(worker[0].vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	for (unsigned int i = 0; i < 20; i++) {
+		struct wrong w;
+
+		IOCTL(worker[0].vm.fd, KVM_GET_DIRTY_LOG, &log);
+		window(&p, LONG);
+		memset(bitmap, 0, sizeof(bitmap));
+		IOCTL(worker[0].vm.fd, KVM_GET_DIRTY_LOG, &log);
+		for (unsigned int frame = 0; frame < GUEST_PAGES; frame++) {
+			bool dirty = bitmap[frame / 64] >> frame % 64 & 1;
+
+			missing += !dirty && (is_written(&first, frame) || is_written(&second, frame));
+			logged += dirty;
+		}
+		w = compare(&p, 0, &first);
+		wrong += w.false_accessed + w.false_written;
+	}
+	check(logged > 0, "dirty log: %u pages", logged);
+	is(missing, 0, "dirty log: written pages that it hasn't");
+	is(wrong, 0, "dirty log: pages too many in the sets");
+	region.flags = 0;
+	IOCTL(worker[0].vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	window(&p, LONG);
+	window(&p, LONG);
+	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, "without the log again");
+	end_work(&worker[0]);
+	end_work(&worker[1]);
+	close_probe(&p);
+	free_workers(worker);
+}
+
+/* The guest's own counters are exact, whatever the probes do. */
+static void check_counters(void)
+{
+	const struct work work = { 32, 40, 100, 30, 100000 };
+	struct kvm_vpmu_probe what;
+	struct worker worker[2];
+	unsigned int windows = 0;
+	struct pmu pmu;
+	struct probe p;
+
+	make_workers(worker);
+	pmu = pmu_of(&worker[0].vm);
+	put_counter(&worker[0].vm, pmu, 0, EN | OS | USR | INSTRUCTIONS, 0);
+	what = probe_of(&worker[0].vm);
+	what.nr = 1;
+	p = open_probe(what);
+	begin_work(&worker[0], work);
+	for (; pthread_tryjoin_np(worker[0].thread, NULL); windows++)
+		window(&p, 100);
+	check(windows > 10, "a guest's counter: %u windows", windows);
+	is(counter(&worker[0].vm, pmu, 0), instructions_of(&work), "a guest's counter");
+	close_probe(&p);
+	free_workers(worker);
+}
+
+/* How many kB of huge pages the process has */
+static unsigned int huge_kb(void)
+{
+	FILE *file = fopen("/proc/self/smaps_rollup", "re");
+	unsigned int kb = 0;
+	char line[128];
+
+	if (!file)
+		err(1, "/proc/self/smaps_rollup");
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "AnonHugePages: %u", &kb) == 1)
+			break;
+	fclose(file);
+	return kb;
+}
+
+/* The host has the guest's memory as one huge page. */
+#define HUGE	(2u << 20)
+
+static void check_huge(void)
+{
+	struct kvm_userspace_memory_region region = { };
+	struct worker worker = { .vm = make_vm(true) };
+	uint8_t *memory = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *aligned = memory + (-(uintptr_t)memory & (HUGE - 1));
+	struct kvm_vpmu_probe what = probe_of(&worker.vm);
+	struct probe p;
+
+	if (memory == MAP_FAILED || madvise(aligned, HUGE, MADV_HUGEPAGE)) {
+		skip("the host has none", "huge pages");
+		return;
+	}
+	memcpy(aligned, worker.vm.memory, MEMORY);
+	IOCTL(worker.vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	region.userspace_addr = (uintptr_t)aligned;
+	region.memory_size = HUGE;
+	IOCTL(worker.vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	munmap(worker.vm.memory, worker.vm.size);
+	worker.vm.memory = aligned;
+	worker.vm.size = HUGE;
+	check(huge_kb() * 1024 >= HUGE, "huge pages: the memory is one");
+	begin_work(&worker, first);
+	what.nr = 1;
+	p = open_probe(what);
+	window(&p, LONG);
+	window(&p, LONG);
+	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, "huge pages");
+	end_work(&worker);
+	close_probe(&p);
+	free_vm(&worker.vm);
+	munmap(memory, 2 * HUGE);
+}
+
+/* The VM is closed before the probe. */
+static void check_end(void)
+{
+	struct worker worker[2];
+	struct probe p;
+
+	make_workers(worker);
+	begin_work(&worker[0], first);
+	p = open_probe(probe_of(&worker[0].vm));
+	window(&p, 100);
+	end_work(&worker[0]);
+	free_workers(worker);
+	is(window(&p, 10), 0, "the VM is closed: no window");
+	close_probe(&p);
+}
+
+static void refused(int error, const char *what, struct kvm_vpmu_probe probe)
+{
+	int fd = ioctl(device, KVM_VPMU_PROBE, &probe);
+
+	check(fd < 0 && errno == error, "refused: %s (%s)", what, fd < 0 ? strerror(errno) : "opened");
+	if (fd >= 0)
+		close(fd);
+}
+
+/* probe_of() this VM, but for one field */
+#define WITH(field, number) \
+	({ struct kvm_vpmu_probe with = probe_of(&vm); with.field = (number); with; })
+
+static void check_arguments(void)
+{
+	struct vm vm = make_vm(true), none = make_vm(false);
+	struct probe p;
+
+	refused(EINVAL, "no vCPU", WITH(nr, 0));
+	refused(EINVAL, "16 vCPUs", WITH(nr, 16));
+	refused(EINVAL, "no event", WITH(events, 0));
+	refused(EINVAL, "3 events", WITH(events, 3));
+	refused(EINVAL, "an event of software", WITH(type[1], PERF_TYPE_SOFTWARE));
+	refused(EINVAL, "no period", WITH(period, 0));
+	refused(EINVAL, "a period of 2^63", WITH(period, 1ull << 63));
+	refused(EINVAL, "no pages", WITH(pages, 0));
+	refused(EINVAL, "100 pages", WITH(pages, 100));
+	refused(EINVAL, "2^29 pages", WITH(pages, 1ull << 29));
+	refused(EINVAL, "both a number and a file", WITH(vm, 1));
+	refused(EINVAL, "neither", WITH(fd, -1));
+	refused(EINVAL, "a descriptor of -2", WITH(fd, -2));
+	refused(EINVAL, "a file that is no VM", WITH(fd, device));
+	refused(EBADF, "no file", WITH(fd, 1000));
+	refused(ENOENT, "a VM without a PMU", WITH(fd, none.fd));
+	refused(ENOENT, "a vCPU that doesn't exist", WITH(first, 1));
+	p = open_probe(WITH(nr, 1));
+	refused(EBUSY, "a second probe", probe_of(&vm));
+	check(ioctl(p.fd, KVM_VPMU_PROBE_WINDOW, NULL) < 0 && errno == EFAULT, "refused: no timeout");
+	check(ioctl(p.fd, KVM_VPMU_GET_INFO, NULL) < 0 && errno == ENOTTY, "refused: another ioctl");
+	check(mmap(NULL, part_size(), PROT_READ | PROT_WRITE, MAP_SHARED, p.fd, 0) == MAP_FAILED,
+	      "refused: to write there");
+	check(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, p.fd, 0) == MAP_FAILED, "refused: a part of the mapping");
+	close_probe(&p);
+	p = open_probe(WITH(nr, 1));
+	check(p.fd >= 0, "once it is closed: another one");
+	close_probe(&p);
+	free_vm(&vm);
+	free_vm(&none);
+}
+
+int main(void)
+{
+	struct kvm_vpmu_probe what;
+	struct vm vm;
+
+	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	vm = make_vm(true);
+	what = probe_of(&vm);
+	if (ioctl(device, KVM_VPMU_PROBE, &what) < 0 && errno == EOPNOTSUPP)
+		skip_all("KVM's page tables have no accessed and dirty bits here");
+	free_vm(&vm);
+	check_arguments();
+	check_two();
+	check_short();
+	check_pressure();
+	check_slots();
+	check_log();
+	check_counters();
+	check_huge();
+	check_end();
+	return finish();
+}
