@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #include <linux/kvm.h>
-#include <linux/kvm_vpmu.h>
+#include <linux/kvm_vpmu_probe.h>
+#include <linux/perf_event.h>
 
 #include "tap.h"
 #include "choices.h"
@@ -113,6 +114,24 @@ static void open_and_go(void)
 	close(fd);
 }
 
+/* Of a VM that is closed before the probe */
+static void probe_and_go(void)
+{
+	struct kvm_vpmu_probe what = {
+		.nr = 1, .events = 1, .type = { PERF_TYPE_HARDWARE }, .config = { PERF_COUNT_HW_INSTRUCTIONS },
+		.period = 1000000, .pages = KVM_VPMU_PROBE_PAGES,
+	};
+	uint32_t timeout = 0;
+	int vm = new_vm(), probe;
+
+	close(new_vcpu(vm, 0));
+	what.fd = vm;
+	probe = IOCTL(device, KVM_VPMU_PROBE, &what);
+	close(vm);
+	IOCTL(probe, KVM_VPMU_PROBE_WINDOW, &timeout);
+	close(probe);
+}
+
 static void check_growth(const struct heap *before, const char *what)
 {
 	struct heap after = look();
@@ -172,6 +191,7 @@ int main(int argc, char **argv)
 	observed = make_vm(true);
 	repeat(open_and_go, "an observer");
 	free_vm(&observed);
+	repeat(probe_and_go, "a probe");
 	if (argc > 1 && !strcmp(argv[1], "unload"))
 		unload();
 	return finish();

@@ -500,6 +500,60 @@ static void check_counters(void)
 	free_workers(worker);
 }
 
+/* All of that, and KVM logs dirty pages for a while. */
+static void disturb_all(struct worker *worker)
+{
+	struct kvm_userspace_memory_region region = {
+		.flags = KVM_MEM_LOG_DIRTY_PAGES, .memory_size = GUEST_PAGES * PAGE,
+		.userspace_addr = (uintptr_t)worker->vm.memory,
+	};
+
+	press(worker);
+	change_slots(worker);
+	IOCTL(worker->vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	press(worker);
+	region.flags = 0;
+	IOCTL(worker->vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+}
+
+/* A guest's counter is exact while probes come and go. */
+static void check_many(unsigned int probes)
+{
+	struct disturber d = { .disturb = disturb_all };
+	struct kvm_vpmu_probe what;
+	struct worker worker[2];
+	struct kvm_regs regs;
+	unsigned int windows = 0;
+	uint64_t a_pass = 12 + 7 * (first.reads + first.writes);
+	struct pmu pmu;
+
+	make_workers(worker);
+	pmu = pmu_of(&worker[0].vm);
+	put_counter(&worker[0].vm, pmu, 0, EN | OS | USR | INSTRUCTIONS, 0);
+	what = probe_of(&worker[0].vm);
+	what.nr = 1;
+	what.period = 5000;
+	begin_work(&worker[0], first);
+	d.worker = worker;
+	if (pthread_create(&d.thread, NULL, disturb, &d))
+		errx(1, "no thread");
+	for (unsigned int i = 0; i < probes; i++) {
+		struct probe p = open_probe(what);
+
+		windows += window(&p, 100);
+		close_probe(&p);
+	}
+	d.stop = true;
+	pthread_join(d.thread, NULL);
+	end_work(&worker[0]);
+	check(windows > probes * 9 / 10, "%u probes: %u windows", probes, windows);
+	/* EBP is the passes that are left; the last one ended before it was counted. */
+	IOCTL(worker[0].vm.vcpu, KVM_GET_REGS, &regs);
+	is(counter(&worker[0].vm, pmu, 0), (-(uint32_t)regs.rbp + 1ull) * a_pass - 2,
+	   "%u probes: a guest's counter", probes);
+	free_workers(worker);
+}
+
 /* How many kB of huge pages the process has */
 static unsigned int huge_kb(void)
 {
@@ -619,7 +673,8 @@ static void check_arguments(void)
 	free_vm(&none);
 }
 
-int main(void)
+/* With an argument: only so many probes, while a guest counts */
+int main(int argc, char **argv)
 {
 	struct kvm_vpmu_probe what;
 	struct vm vm;
@@ -632,6 +687,10 @@ int main(void)
 	if (ioctl(device, KVM_VPMU_PROBE, &what) < 0 && errno == EOPNOTSUPP)
 		skip_all("KVM's page tables have no accessed and dirty bits here");
 	free_vm(&vm);
+	if (argc > 1) {
+		check_many(strtoul(argv[1], NULL, 0));
+		return finish();
+	}
 	check_arguments();
 	check_two();
 	check_short();
@@ -639,6 +698,7 @@ int main(void)
 	check_slots();
 	check_log();
 	check_counters();
+	check_many(200);
 	check_huge();
 	check_end();
 	return finish();
