@@ -315,7 +315,7 @@ static bool begin_window(struct probed_vcpu *pv)
 	pv->tables = vpmu_compat_tables(vcpu);
 	/* A nested guest's page tables don't help. */
 	if (!VALID_PAGE(pv->tables))
-		return vcpu->arch.mmu != &vcpu->arch.root_mmu;
+		return !vpmu_compat_uses_tables(vcpu);
 	bitmap_zero(pv->mapped, pv->p->in.pages);
 	pv->out->fresh = 0;
 	scan(pv, true);
@@ -694,7 +694,8 @@ long vpmu_probe_open(const void __user *arg)
 		goto stop;
 	for (i = 0; i < p->nr; i++)
 		ask(p->vcpu[i].vv);
-	err = anon_inode_getfd("[kvm-vpmu-probe]", &probe_fops, p, O_RDWR | O_CLOEXEC);
+	/* Without O_RDWR, a mapping can't be made writable later (do_mmap()). */
+	err = anon_inode_getfd("[kvm-vpmu-probe]", &probe_fops, p, O_RDONLY | O_CLOEXEC);
 	if (err >= 0)
 		return err;
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* KVM's second-level page tables; see mmu.h */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
 #include <linux/static_call.h>
 
 #include "mmu.h"
@@ -48,26 +46,13 @@ void vpmu_compat_drop_tables(struct kvm_vcpu *vcpu)
 	static_call(vpmu_mmu_unload)(vcpu);
 }
 
-static void set_tag(struct kvm_vcpu *vcpu, unsigned int tag)
+void vpmu_compat_tag(struct kvm_vcpu *vcpu, unsigned int tag)
 {
-	union kvm_mmu_page_role *role = &vcpu->arch.mmu->root_role;
+	union kvm_mmu_page_role *role = &vcpu->arch.root_mmu.root_role;
 
 	role->quadrant = tag;
 	role->passthrough = tag >> 2;
 	role->smap_andnot_wp = tag >> 3;
-}
-
-/* Only tables that shadow a guest's have such roles: a nested guest's page tables, for instance. */
-void vpmu_compat_tag(struct kvm_vcpu *vcpu, unsigned int tag)
-{
-	if (vcpu->arch.mmu == &vcpu->arch.root_mmu)
-		set_tag(vcpu, tag);
-}
-
-void vpmu_compat_untag(struct kvm_vcpu *vcpu)
-{
-	if (vcpu->arch.mmu == &vcpu->arch.root_mmu)
-		set_tag(vcpu, 0);
 }
 
 void vpmu_compat_keep_dirty(u64 entry)

@@ -31,9 +31,17 @@ bool vpmu_compat_has_tables(const struct kvm_vcpu *vcpu);
 /* Let the vCPU look for page tables again before it enters the guest; in its thread. */
 void vpmu_compat_drop_tables(struct kvm_vcpu *vcpu);
 
-/* The role for which the vCPU looks for page tables gets, or loses, tag 1 to COMPAT_MAX_TAGS. */
+/*
+ * Does the vCPU use these now?  A nested guest may have others, which shadow those of its
+ * hypervisor.
+ */
+static inline bool vpmu_compat_uses_tables(const struct kvm_vcpu *vcpu)
+{
+	return vcpu->arch.mmu == &vcpu->arch.root_mmu;
+}
+
+/* The role for which the vCPU looks for page tables gets tag 1 to COMPAT_MAX_TAGS, or 0 for none. */
 void vpmu_compat_tag(struct kvm_vcpu *vcpu, unsigned int tag);
-void vpmu_compat_untag(struct kvm_vcpu *vcpu);
 
 /* The guest's physical address that a fault is about: struct kvm_page_fault begins with that. */
 static inline gpa_t vpmu_compat_fault_address(const void *fault)

@@ -404,7 +404,7 @@ static bool notrace host_writes_counter(void *arg, unsigned long unused)
 
 static bool notrace is_probed(void *vcpu, unsigned long unused)
 {
-	return vpmu_probe_tag(vcpu);
+	return vpmu_probe_tag(vcpu) && vpmu_compat_uses_tables(vcpu);
 }
 
 ORIGINAL(alloc_root, vpmu_compat_proto_alloc_root);
@@ -414,7 +414,7 @@ static unsigned long vpmu_alloc_root(struct kvm_vcpu *vcpu, unsigned long mirror
 
 	vpmu_compat_tag(vcpu, vpmu_probe_tag(vcpu));
 	result = static_call(original_alloc_root)(vcpu, mirror);
-	vpmu_compat_untag(vcpu);
+	vpmu_compat_tag(vcpu, 0);
 	return result;
 }
 

@@ -664,6 +664,7 @@ static void check_arguments(void)
 	check(ioctl(p.fd, KVM_VPMU_GET_INFO, NULL) < 0 && errno == ENOTTY, "refused: another ioctl");
 	check(mmap(NULL, part_size(), PROT_READ | PROT_WRITE, MAP_SHARED, p.fd, 0) == MAP_FAILED,
 	      "refused: to write there");
+	check(mprotect(p.area, PAGE, PROT_READ | PROT_WRITE), "refused: to write there later");
 	check(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, p.fd, 0) == MAP_FAILED, "refused: a part of the mapping");
 	close_probe(&p);
 	p = open_probe(WITH(nr, 1));
