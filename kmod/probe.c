@@ -193,6 +193,7 @@ static void overflow(struct perf_event *event, struct perf_sample_data *data, st
 {
 	struct probed_vcpu *pv = event->overflow_handler_context;
 
+	WRITE_ONCE(pv->vv->probed.over, true);
 	request(pv->vv);
 }
 
@@ -294,6 +295,11 @@ static void stop_events(struct probed_vcpu *pv)
 
 /* ---- windows, under vpmu_probed.lock */
 
+static bool is_open(const struct probed_vcpu *pv)
+{
+	return READ_ONCE(pv->out->state) == KVM_VPMU_PROBED_OPEN;
+}
+
 static void clear_sets(struct probed_vcpu *pv)
 {
 	*pv->out = (struct kvm_vpmu_probed){
@@ -323,6 +329,7 @@ static bool begin_window(struct probed_vcpu *pv)
 	kvm_make_request(KVM_REQ_TLB_FLUSH, vcpu);
 	pv->out->state = KVM_VPMU_PROBED_OPEN;
 	pv->out->begin = rdtsc();
+	WRITE_ONCE(pv->vv->probed.over, false);
 	start_events(pv);
 	return true;
 }
@@ -360,9 +367,10 @@ void vpmu_probe_work(struct vpmu_vcpu *vv)
 			probed->begin = false;
 		else
 			request(vv);
-	} else if (pv && pv->out->state == KVM_VPMU_PROBED_OPEN) {
-		end_window(pv, READ_ONCE(probed->stop) ? KVM_VPMU_PROBED_SHORT :
-							 KVM_VPMU_PROBED_WHOLE);
+	} else if (pv && is_open(pv) && READ_ONCE(probed->over)) {
+		end_window(pv, KVM_VPMU_PROBED_WHOLE);
+	} else if (pv && is_open(pv) && READ_ONCE(probed->stop)) {
+		end_window(pv, KVM_VPMU_PROBED_SHORT);
 	}
 	mutex_unlock(&probed->lock);
 }
@@ -389,11 +397,6 @@ static void ask(struct vpmu_vcpu *vv)
 {
 	WRITE_ONCE(vv->probed.due, true);
 	vpmu_vcpu_kick(vv->hot.vcpu);
-}
-
-static bool is_open(const struct probed_vcpu *pv)
-{
-	return READ_ONCE(pv->out->state) == KVM_VPMU_PROBED_OPEN;
 }
 
 static bool all_ended(struct probe *p)

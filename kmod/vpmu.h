@@ -279,6 +279,7 @@ struct probed_vcpu;
  * @drop: KVM is to find other page tables; this and the next one under @lock
  * @begin: a window is to begin
  * @stop: windows are to end
+ * @over: this one is, by its event; written in NMIs
  */
 struct vpmu_probed {
 	struct mutex lock;	/* see above */
@@ -288,6 +289,7 @@ struct vpmu_probed {
 	bool drop;
 	bool begin;
 	bool stop;
+	bool over;
 };
 
 /**

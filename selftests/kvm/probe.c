@@ -235,6 +235,7 @@ static const struct work first = { 32, 40, 100, 30, 0 }, second = { 50, 60, 120,
 static void check_two(void)
 {
 	static const struct work other = { 200, 3, 60, 5, 0 };
+	unsigned int early = 0;
 	struct worker worker[2];
 	struct probe p;
 
@@ -259,6 +260,15 @@ static void check_two(void)
 		check(out->end > out->begin, "two vCPUs: the end is behind the begin");
 		is(out->mapped, out->accessed, "two vCPUs: nothing else is mapped");
 	}
+
+	/* What one that is over has left behind doesn't end the next one. */
+	for (unsigned int i = 0; i < 100; i++) {
+		window(&p, 0);
+		window(&p, LONG);
+		for (unsigned int j = 0; j < 2; j++)
+			early += probed(&p, j)->state != KVM_VPMU_PROBED_WHOLE || probed(&p, j)->count[0] < PERIOD;
+	}
+	is(early, 0, "two vCPUs: windows that ended early");
 
 	end_work(&worker[0]);
 	begin_work(&worker[0], other);

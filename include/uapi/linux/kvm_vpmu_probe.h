@@ -79,7 +79,8 @@ struct kvm_vpmu_probe {
  * @begin: the host's TSC when the window began, with the vCPU outside the guest
  * @end: the same when it ended
  * @count: how often the events came
- * @mapped: page frames that were in the vCPU's page tables when the window began, and stayed there
+ * @mapped: page frames that were in the vCPU's page tables when the window began, without those that
+ *	were mapped since: all that can be in a set
  * @accessed: how many of these were accessed
  * @written: how many of these were written
  * @fresh: faults for others, which are in no set: a page counts from the next window on
