@@ -544,7 +544,7 @@ static int probe_release(struct inode *inode, struct file *file)
 	/* vpmu_probe_map() */
 	synchronize_rcu();
 	free_probe(p);
-	kvm_put_kvm(kvm);
+	vpmu_compat_put_vm(kvm);
 	return 0;
 }
 
@@ -598,7 +598,7 @@ static int find_vcpus(struct probe *p, const struct vpmu_vm *vm)
 	if (!p->nr)
 		return -ENOENT;
 	p->kvm = vm->kvm;
-	return kvm_get_kvm_safe(vm->kvm) ? 0 : -ENOENT;
+	return vpmu_compat_get_vm(vm->kvm) ? 0 : -ENOENT;
 }
 
 static int find_vm(struct probe *p)
@@ -708,7 +708,7 @@ long vpmu_probe_open(const void __user *arg)
 stop:
 	static_branch_dec(&vpmu_probing);
 put:
-	kvm_put_kvm(p->kvm);
+	vpmu_compat_put_vm(p->kvm);
 free:
 	free_probe(p);
 	return err;

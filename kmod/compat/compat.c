@@ -582,6 +582,31 @@ static unsigned long find_get_cpl(void)
 	return cpl ? cpl : vpmu_compat_require("vmx_get_cpl");
 }
 
+DEFINE_STATIC_CALL_RET0(vpmu_get_vm, vpmu_compat_proto_get_vm);
+DEFINE_STATIC_CALL_NULL(vpmu_put_vm, vpmu_compat_proto_put_vm);
+
+static int find_references(void)
+{
+	unsigned long get = vpmu_compat_require("kvm_get_kvm_safe");
+	unsigned long put = vpmu_compat_require("kvm_put_kvm");
+
+	if (!get || !put)
+		return -ENOENT;
+	static_call_update(vpmu_get_vm, (void *)get);
+	static_call_update(vpmu_put_vm, (void *)put);
+	return 0;
+}
+
+bool vpmu_compat_get_vm(struct kvm *kvm)
+{
+	return static_call(vpmu_get_vm)(kvm);
+}
+
+void vpmu_compat_put_vm(struct kvm *kvm)
+{
+	static_call(vpmu_put_vm)(kvm);
+}
+
 int vpmu_compat_init(void)
 {
 	unsigned long cpl, address, is_kvm, deliver;
@@ -600,7 +625,7 @@ int vpmu_compat_init(void)
 	if (!deliver)
 		return -ENOENT;
 	if (vpmu_compat_filter_init() || find_process_nmi() || find_exit_info() ||
-	    find_skip_instruction() || find_registers())
+	    find_skip_instruction() || find_registers() || find_references())
 		return -ENOENT;
 	static_call_update(vpmu_deliver_pmi, (void *)deliver);
 	static_call_update(vpmu_compat_get_cpl, (void *)cpl);

@@ -297,6 +297,13 @@ void vpmu_compat_deliver_pmi(struct kvm_vcpu *vcpu);
 void vpmu_compat_process_nmi(struct kvm_vcpu *vcpu);
 #endif
 
+/*
+ * Keep a VM from being destroyed, unless that has begun, and no longer: kvm_get_kvm_safe(),
+ * kvm_put_kvm().  This module is loaded before KVM may be, so it can't link to KVM's functions.
+ */
+bool vpmu_compat_get_vm(struct kvm *kvm);
+void vpmu_compat_put_vm(struct kvm *kvm);
+
 /* Is this the file of a VM (KVM_CREATE_VM)?  If so, private_data is its struct kvm. */
 bool vpmu_compat_file_is_vm(struct file *file);
 
@@ -319,6 +326,8 @@ struct module *vpmu_compat_proto_module_address(unsigned long address);
 unsigned long vpmu_compat_proto_kallsyms(const char *name);
 unsigned long vpmu_compat_proto_ftrace_location_range(unsigned long start, unsigned long end);
 bool vpmu_compat_proto_file_is_kvm(struct file *file);
+bool vpmu_compat_proto_get_vm(struct kvm *kvm);
+void vpmu_compat_proto_put_vm(struct kvm *kvm);
 struct perf_guest_switch_msr *vpmu_compat_proto_guest_get_msrs(int *nr, void *data);
 void vpmu_compat_proto_lapic_init(void);
 struct kvm_vcpu *vpmu_compat_proto_running_vcpu(void);
