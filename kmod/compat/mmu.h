@@ -40,7 +40,7 @@ static inline bool vpmu_compat_uses_tables(const struct kvm_vcpu *vcpu)
 	return vcpu->arch.mmu == &vcpu->arch.root_mmu;
 }
 
-/* The role for which the vCPU looks for page tables gets tag 1 to COMPAT_MAX_TAGS, or 0 for none. */
+/* The role for which the vCPU looks for page tables gets tag 1 to COMPAT_MAX_TAGS, or 0: none. */
 void vpmu_compat_tag(struct kvm_vcpu *vcpu, unsigned int tag);
 
 /* The guest's physical address that a fault is about: struct kvm_page_fault begins with that. */
