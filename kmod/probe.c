@@ -530,10 +530,9 @@ static void free_probe(struct probe *p)
 	kfree(p);
 }
 
-static int probe_release(struct inode *inode, struct file *file)
+/* The opposite of enter() */
+static void leave_all(struct probe *p)
 {
-	struct probe *p = file->private_data;
-	struct kvm *kvm = p->kvm;
 	unsigned int i;
 
 	for (i = 0; i < p->nr; i++)
@@ -543,8 +542,15 @@ static int probe_release(struct inode *inode, struct file *file)
 		release_events(&p->vcpu[i]);
 	/* vpmu_probe_map() */
 	synchronize_rcu();
+}
+
+static int probe_release(struct inode *inode, struct file *file)
+{
+	struct probe *p = file->private_data;
+
+	leave_all(p);
+	vpmu_compat_put_vm(p->kvm);
 	free_probe(p);
-	vpmu_compat_put_vm(kvm);
 	return 0;
 }
 
@@ -630,6 +636,8 @@ static int enter(struct probe *p)
 	unsigned int i;
 	bool busy = false;
 
+	/* A vCPU with a tag finds the hooks on. */
+	static_branch_inc(&vpmu_probing);
 	mutex_lock(&vpmu_vms_lock);
 	list_for_each_entry(vv, &p->vcpu[0].vv->vm->vcpus, sibling)
 		busy |= READ_ONCE(vv->probed.tag);
@@ -643,7 +651,13 @@ static int enter(struct probe *p)
 		mutex_unlock(&probed->lock);
 	}
 	mutex_unlock(&vpmu_vms_lock);
-	return busy ? -EBUSY : 0;
+	if (busy) {
+		static_branch_dec(&vpmu_probing);
+		return -EBUSY;
+	}
+	for (i = 0; i < p->nr; i++)
+		ask(p->vcpu[i].vv);
+	return 0;
 }
 
 static bool is_valid(const struct kvm_vpmu_probe *in)
@@ -666,7 +680,6 @@ static bool is_valid(const struct kvm_vpmu_probe *in)
 long vpmu_probe_open(const void __user *arg)
 {
 	struct probe *p;
-	unsigned int i;
 	long err;
 
 	BUILD_BUG_ON(KVM_VPMU_PROBE_MAX_VCPUS > COMPAT_MAX_TAGS);
@@ -691,22 +704,15 @@ long vpmu_probe_open(const void __user *arg)
 	err = alloc_sets(p);
 	if (err)
 		goto put;
-	static_branch_inc(&vpmu_probing);
 	err = enter(p);
 	if (err)
-		goto stop;
-	for (i = 0; i < p->nr; i++)
-		ask(p->vcpu[i].vv);
+		goto put;
 	/* Without O_RDWR, a mapping can't be made writable later (do_mmap()). */
 	err = anon_inode_getfd("[kvm-vpmu-probe]", &probe_fops, p, O_RDONLY | O_CLOEXEC);
 	if (err >= 0)
 		return err;
 
-	for (i = 0; i < p->nr; i++)
-		leave(&p->vcpu[i]);
-	synchronize_rcu();
-stop:
-	static_branch_dec(&vpmu_probing);
+	leave_all(p);
 put:
 	vpmu_compat_put_vm(p->kvm);
 free:

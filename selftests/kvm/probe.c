@@ -64,10 +64,15 @@ struct work {
 	uint32_t passes;
 };
 
-/* In each pass, up to the exit of its last one */
+static uint64_t instructions_of_pass(const struct work *w)
+{
+	return 12 + 7 * (w->reads + w->writes);
+}
+
+/* Up to the exit of the last pass */
 static uint64_t instructions_of(const struct work *w)
 {
-	return (uint64_t)w->passes * (12 + 7 * (w->reads + w->writes));
+	return w->passes * instructions_of_pass(w);
 }
 
 /* A vCPU and the thread that runs it */
@@ -232,6 +237,23 @@ static void exact(const struct probe *p, unsigned int i, const struct work *w, u
 
 static const struct work first = { 32, 40, 100, 30, 0 }, second = { 50, 60, 120, 50, 0 };
 
+/* Both vCPUs work, and are probed. */
+static struct probe begin_both(struct worker worker[2])
+{
+	make_workers(worker);
+	begin_work(&worker[0], first);
+	begin_work(&worker[1], second);
+	return open_probe(probe_of(&worker[0].vm));
+}
+
+static void end_both(struct worker worker[2], struct probe *p)
+{
+	end_work(&worker[0]);
+	end_work(&worker[1]);
+	close_probe(p);
+	free_workers(worker);
+}
+
 static void check_two(void)
 {
 	static const struct work other = { 200, 3, 60, 5, 0 };
@@ -239,10 +261,7 @@ static void check_two(void)
 	struct worker worker[2];
 	struct probe p;
 
-	make_workers(worker);
-	begin_work(&worker[0], first);
-	begin_work(&worker[1], second);
-	p = open_probe(probe_of(&worker[0].vm));
+	p = begin_both(worker);
 	is(window(&p, LONG), 2, "two vCPUs: both have had a window");
 	for (unsigned int i = 0; i < 3; i++)
 		window(&p, LONG);
@@ -285,10 +304,7 @@ static void check_two(void)
 	window(&p, LONG);
 	exact(&p, 0, &other, KVM_VPMU_PROBED_WHOLE, "once more");
 	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, "once more");
-	end_work(&worker[0]);
-	end_work(&worker[1]);
-	close_probe(&p);
-	free_workers(worker);
+	end_both(worker, &p);
 }
 
 struct later {
@@ -389,10 +405,7 @@ static struct sums check_disturbed(void (*what)(struct worker *worker), const ch
 	struct worker worker[2];
 	struct probe p;
 
-	make_workers(worker);
-	begin_work(&worker[0], first);
-	begin_work(&worker[1], second);
-	p = open_probe(probe_of(&worker[0].vm));
+	p = begin_both(worker);
 	d.worker = worker;
 	if (pthread_create(&d.thread, NULL, disturb, &d))
 		errx(1, "no thread");
@@ -415,10 +428,7 @@ static struct sums check_disturbed(void (*what)(struct worker *worker), const ch
 	window(&p, LONG);
 	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, name);
 	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, name);
-	end_work(&worker[0]);
-	end_work(&worker[1]);
-	close_probe(&p);
-	free_workers(worker);
+	end_both(worker, &p);
 	return sums;
 }
 
@@ -447,11 +457,8 @@ static void check_log(void)
 	struct worker worker[2];
 	struct probe p;
 
-	make_workers(worker);
+	p = begin_both(worker);
 	region.userspace_addr = (uintptr_t)worker[0].vm.memory;
-	begin_work(&worker[0], first);
-	begin_work(&worker[1], second);
-	p = open_probe(probe_of(&worker[0].vm));
 	window(&p, LONG);
 	region.flags = KVM_MEM_LOG_DIRTY_PAGES;
 	IOCTL(worker[0].vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
@@ -479,10 +486,7 @@ static void check_log(void)
 	window(&p, LONG);
 	window(&p, LONG);
 	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, "without the log again");
-	end_work(&worker[0]);
-	end_work(&worker[1]);
-	close_probe(&p);
-	free_workers(worker);
+	end_both(worker, &p);
 }
 
 /* The guest's own counters are exact, whatever the probes do. */
@@ -534,7 +538,6 @@ static void check_many(unsigned int probes)
 	struct worker worker[2];
 	struct kvm_regs regs;
 	unsigned int windows = 0;
-	uint64_t a_pass = 12 + 7 * (first.reads + first.writes);
 	struct pmu pmu;
 
 	make_workers(worker);
@@ -559,7 +562,7 @@ static void check_many(unsigned int probes)
 	check(windows > probes * 9 / 10, "%u probes: %u windows", probes, windows);
 	/* EBP is the passes that are left; the last one ended before it was counted. */
 	IOCTL(worker[0].vm.vcpu, KVM_GET_REGS, &regs);
-	is(counter(&worker[0].vm, pmu, 0), (-(uint32_t)regs.rbp + 1ull) * a_pass - 2,
+	is(counter(&worker[0].vm, pmu, 0), (-(uint32_t)regs.rbp + 1ull) * instructions_of_pass(&first) - 2,
 	   "%u probes: a guest's counter", probes);
 	free_workers(worker);
 }
@@ -689,14 +692,17 @@ int main(int argc, char **argv)
 {
 	struct kvm_vpmu_probe what;
 	struct vm vm;
+	int probe;
 
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		err(1, "/dev/kvm-vpmu");
 	vm = make_vm(true);
 	what = probe_of(&vm);
-	if (ioctl(device, KVM_VPMU_PROBE, &what) < 0 && errno == EOPNOTSUPP)
+	probe = ioctl(device, KVM_VPMU_PROBE, &what);
+	if (probe < 0 && errno == EOPNOTSUPP)
 		skip_all("KVM's page tables have no accessed and dirty bits here");
+	close(probe);
 	free_vm(&vm);
 	if (argc > 1) {
 		check_many(strtoul(argv[1], NULL, 0));
