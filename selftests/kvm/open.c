@@ -589,9 +589,10 @@ int main(void)
 	beside_host_events();
 	filtered_later();
 	filtered(deny_reads, "a process");
-	if (kernel_has("kvm_arch_vm_compat_ioctl"))
+	/* A module that missed this filter would be right by chance: whenever an exit has just closed the registers. */
+	for (unsigned int i = 0; kernel_has("kvm_arch_vm_compat_ioctl") && i < 4; i++)
 		filtered(deny_reads_32, "a process of 32 bits");
-	else
+	if (!kernel_has("kvm_arch_vm_compat_ioctl"))
 		skip("this KVM is for 64 bits only", "a process of 32 bits sets a filter");
 	return finish();
 }
