@@ -145,6 +145,29 @@ static void scan_table(const struct scan *s, u64 *table, int level, u64 frame)
 	}
 }
 
+/*
+ * Has @table, which maps page frames from @frame on, pages from @pages on?  Tables that are empty but
+ * for MMIO are few, so that the first page above ends this.
+ */
+static bool has_beyond(const u64 *table, int level, u64 frame, u64 pages)
+{
+	const unsigned int shift = 9 * (level - 1);
+	unsigned int i = pages > frame ? (pages - frame) >> shift : 0;
+
+	for (frame += (u64)i << shift; i < PTRS_PER_PTE; i++) {
+		u64 entry = READ_ONCE(table[i]);
+
+		if (!vpmu_compat_is_present(entry))
+			;
+		else if (level == 1 || vpmu_compat_is_large(entry))
+			return true;
+		else if (has_beyond(vpmu_compat_table(entry), level - 1, frame, pages))
+			return true;
+		frame += 1ull << shift;
+	}
+	return false;
+}
+
 /* False if the page tables aren't those of the window's begin any more */
 static bool scan_part(const struct scan *s)
 {
@@ -160,6 +183,9 @@ static bool scan_part(const struct scan *s)
 	same = vpmu_compat_tables(vcpu) == s->pv->tables;
 	if (same)
 		scan_table(s, __va(s->pv->tables), vpmu_compat_levels(vcpu), 0);
+	if (same && !s->begin && s->to == s->pv->p->in.pages &&
+	    has_beyond(__va(s->pv->tables), vpmu_compat_levels(vcpu), 0, s->to))
+		s->pv->out->flags |= KVM_VPMU_PROBED_BEYOND;
 	rcu_read_unlock();
 	write_unlock(&vcpu->kvm->mmu_lock);
 	return same;

@@ -229,6 +229,7 @@ static void describe_vcpu(struct vpmu_vcpu *vv, struct kvm_vpmu_vcpu *out)
 	call_where_loaded(vv, update_counters, vv);
 
 	out->vcpu_id = vv->hot.vcpu->vcpu_id;
+	out->tid = is_privileged() ? vpmu_compat_thread(vv->hot.vcpu) : 0;
 	out->registers = register_set(&vv->guest);
 	out->counters = vv->guest.nr;
 	out->exits = vv->hot.vcpu->stat.exits;
@@ -255,7 +256,7 @@ static bool vcpu_reserved_is_0(const struct kvm_vpmu_vcpu *v)
 {
 	unsigned int i;
 
-	if (v->reserved)
+	if (v->tid)
 		return false;
 	for (i = 0; i < KVM_VPMU_COUNTERS; i++)
 		if (v->counter[i].reserved ||

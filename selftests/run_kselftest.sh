@@ -105,7 +105,7 @@ harm() {
 	kvm:open) echo "changes kernel.nmi_watchdog, and a parameter of the module" ;;
 	kvm:profile | kvm:stacks | kvm:throttled) echo "changes kernel.perf_event_max_sample_rate" ;;
 	kvm:privileges) echo "changes who may open /dev/kvm-vpmu, for a while" ;;
-	kvm:* | host:registers.sh | host:kernel_tests.sh | host:bare_guest.sh) ;;
+	kvm:* | host:registers.sh | host:kernel_tests.sh | host:bare_guest.sh | host:pages.sh) ;;
 	*) echo "may change settings of the host, or unload the module" ;;
 	esac
 }
@@ -133,6 +133,7 @@ obstacles() {
 			echo "needs an emulated machine with x-pmu-oracle=on, and then ORACLE=1"
 		;;
 	host:boots.sh | host:perf_test.sh) needs vpmu-guest "the bench's guests" ;;
+	host:pages.sh) needs "$BUILD/vpmu/vpmu" "$BUILD/vpmu/vpmu (make -C tools/vpmu O=$BUILD/vpmu)" ;;
 	host:vpmu_tool.sh)
 		needs vpmu-guest "the bench's guests"
 		needs "$BUILD/vpmu/vpmu" "$BUILD/vpmu/vpmu (make -C tools/vpmu O=$BUILD/vpmu)"

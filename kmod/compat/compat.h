@@ -246,6 +246,23 @@ static inline bool vpmu_compat_state_encrypted(const struct kvm_vcpu *vcpu)
 	return vcpu->arch.guest_state_protected;
 }
 
+/* The thread that ran the vCPU last, as the first PID namespace has it; 0: none yet */
+static inline pid_t vpmu_compat_thread(struct kvm_vcpu *vcpu)
+{
+	pid_t tid;
+
+#ifdef COMPAT_HAVE_PID_LOCK
+	read_lock(&vcpu->pid_lock);
+	tid = pid_nr(vcpu->pid);
+	read_unlock(&vcpu->pid_lock);
+#else
+	rcu_read_lock();
+	tid = pid_nr(rcu_dereference(vcpu->pid));
+	rcu_read_unlock();
+#endif
+	return tid;
+}
+
 /*
  * The vCPU's RIP, which KVM reads and writes with each VM exit and entry of AMD CPUs
  * (svm_vcpu_run()), unless the guest's state is encrypted

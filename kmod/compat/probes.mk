@@ -15,6 +15,8 @@ ccflags-y += $(call header_has,FTRACE_ARGUMENT,$(vpmu-ftrace),ftrace_regs_get_ar
 ccflags-y += $(call header_has,DIRECT_OPS,include/linux/ftrace.h,register_ftrace_direct.struct ftrace_ops)
 # 6.11, and stable kernels from 2026 on: a flag for KVM_RUN ("KVM: Introduce vcpu->wants_to_run")
 ccflags-y += $(call header_has,WANTS_TO_RUN,include/linux/kvm_host.h,bool wants_to_run;)
+# 6.13: a lock for the vCPU's thread ("KVM: Protect vCPU's \"last run PID\" with rwlock, not RCU")
+ccflags-y += $(call header_has,PID_LOCK,include/linux/kvm_host.h,rwlock_t pid_lock;)
 # 6.10: protected guests ("KVM: x86: add fields to struct kvm_arch for CoCo features")
 ccflags-y += $(call header_has,PROTECTED_STATE,$(vpmu-kvm),bool has_protected_state;)
 # 6.3: masked events in filters ("kvm: x86/pmu: Introduce masked events to the pmu event filter")

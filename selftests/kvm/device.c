@@ -257,7 +257,7 @@ static void vcpus(void)
 				    .counter[KVM_VPMU_COUNTERS - 1].value = 5 };
 	check(!ioctl(device, KVM_VPMU_GET_VCPU, &v), "vCPU: there");
 	check(v.vcpu_id == 0 && !v.exits && !v.overflows && !v.anomalies &&
-	      !v.reserved && !v.counter[KVM_VPMU_COUNTERS - 1].value,
+	      !v.tid && !v.counter[KVM_VPMU_COUNTERS - 1].value,
 	      "vCPU: nothing happened yet");
 	numbered = v;
 	numbered.vm = 0;
@@ -285,7 +285,7 @@ static void vcpus(void)
 	REFUSES(ENOENT, "the second of one, by file",
 		.fd = one.fd, .index = 1);
 	REFUSES(EINVAL, "a reserved field",
-		.vm = vm.id, .reserved = 1);
+		.vm = vm.id, .tid = 1);
 	REFUSES(EINVAL, "a counter's reserved field",
 		.vm = vm.id, .counter[15].reserved = 1);
 	REFUSES(EINVAL, "a counter's last reserved field",

@@ -223,6 +223,17 @@ static void ask_probe(int fd, enum request request, uint64_t id, int own)
 		close(probe);
 }
 
+/* This thread is the one that runs the vCPU, which executes nothing. */
+static bool run_once(int vcpu)
+{
+	struct kvm_run *run = mmap(NULL, sizeof(*run), PROT_READ | PROT_WRITE, MAP_SHARED, vcpu, 0);
+
+	if (run == MAP_FAILED)
+		return false;
+	run->immediate_exit = 1;
+	return ioctl(vcpu, KVM_RUN, NULL) < 0 && errno == EINTR;
+}
+
 static void ask_all(int fd)
 {
 	struct kvm_vpmu_vm list_room[4];
@@ -236,8 +247,9 @@ static void ask_all(int fd)
 	struct kvm_vpmu_events e = { .flags = KVM_VPMU_EVENTS_OBSERVE };
 	struct kvm_vpmu_vm_of_fd of;
 	int own = ioctl(vm.kvm, KVM_CREATE_VM, 0), new = ioctl(vm.kvm, KVM_CREATE_VM, 0);
+	int vcpu = ioctl(own, KVM_CREATE_VCPU, OWN_VCPU);
 
-	if (own < 0 || new < 0 || ioctl(own, KVM_CREATE_VCPU, OWN_VCPU) < 0) {
+	if (own < 0 || new < 0 || vcpu < 0 || !run_once(vcpu)) {
 		found->set_up = errno;
 		return;
 	}
@@ -405,11 +417,11 @@ static void test(const struct user *user)
 	      found->vcpu.vcpu_id == OWN_VCPU,
 	      "%s: learns all of its own VM", name);
 	if (user->reads_all)
-		check(found->vm.id > victim.id && found->vm.pid == child,
-		      "%s: learns its VM's number and PID", name);
+		check(found->vm.id > victim.id && found->vm.pid == child && found->vcpu.tid == child,
+		      "%s: learns its VM's number, PID and thread", name);
 	else
-		check(!found->vm.id && !found->vm.pid && !found->vcpu.vm,
-		      "%s: doesn't learn its VM's number and PID", name);
+		check(!found->vm.id && !found->vm.pid && !found->vcpu.vm && !found->vcpu.tid,
+		      "%s: doesn't learn its VM's number, PID and thread", name);
 }
 
 int main(void)

@@ -13,123 +13,14 @@
 #include "tap.h"
 #include "files.h"
 #include "guests.h"
+#include "pages.h"
 
-#define PAGE		4096u
-#define GUEST_PAGES	256u
 #define SETS		KVM_VPMU_PROBE_PAGES
 #define PERIOD		200000
 /* In ms: much longer than a window of that many instructions takes */
 #define LONG		20000
 
 static int device;
-
-/*
- * Accesses ECX pages from segment EBX on, writes ESI pages from segment EDX on, EBP times (0: ever)
- * or until the word at ESP isn't 0, which is in the code's page.  Ends with an OUT.
- */
-#define STOP(i)	(CODE + 0xff0 + 4 * (i))
-extern const char pages_start[], pages_end[];
-asm(".code16\n"
-    ".globl pages_start, pages_end\n"
-    "pages_start:\n"
-    "0:	mov %ebx, %eax\n"
-    "	mov %ecx, %edi\n"
-    "1:	test %edi, %edi\n"
-    "	jz 2f\n"
-    "	mov %ax, %es\n"
-    "	cmpl $0, %es:0\n"
-    "	add $0x100, %eax\n"
-    "	dec %edi\n"
-    "	jmp 1b\n"
-    "2:	mov %edx, %eax\n"
-    "	mov %esi, %edi\n"
-    "3:	test %edi, %edi\n"
-    "	jz 4f\n"
-    "	mov %ax, %es\n"
-    "	incl %es:8\n"
-    "	add $0x100, %eax\n"
-    "	dec %edi\n"
-    "	jmp 3b\n"
-    "4:	cmpl $0, (%esp)\n"
-    "	jne 5f\n"
-    "	dec %ebp\n"
-    "	jnz 0b\n"
-    "5:	out %al, $0x10\n"
-    "pages_end:\n"
-    ".code64\n");
-
-/* What a guest does with its memory, in page frames */
-struct work {
-	unsigned int first_read, reads, first_written, writes;
-	uint32_t passes;
-};
-
-static uint64_t instructions_of_pass(const struct work *w)
-{
-	return 12 + 7 * (w->reads + w->writes);
-}
-
-/* Up to the exit of the last pass */
-static uint64_t instructions_of(const struct work *w)
-{
-	return w->passes * instructions_of_pass(w);
-}
-
-/* A vCPU and the thread that runs it */
-struct worker {
-	struct vm vm;
-	unsigned int id;
-	pthread_t thread;
-};
-
-static void *work(void *arg)
-{
-	struct worker *worker = arg;
-
-	run_until(&worker->vm, KVM_EXIT_IO);
-	return NULL;
-}
-
-static void begin_work(struct worker *worker, struct work w)
-{
-	struct kvm_regs regs;
-
-	load_code(&worker->vm, pages_start, pages_end, (struct kvm_regs){
-		.rbx = w.first_read << 8, .rcx = w.reads, .rdx = w.first_written << 8, .rsi = w.writes,
-		.rbp = w.passes,
-	});
-	IOCTL(worker->vm.vcpu, KVM_GET_REGS, &regs);
-	regs.rsp = STOP(worker->id);
-	IOCTL(worker->vm.vcpu, KVM_SET_REGS, &regs);
-	*word_at(&worker->vm, STOP(worker->id)) = 0;
-	if (pthread_create(&worker->thread, NULL, work, worker))
-		errx(1, "no thread");
-}
-
-static void end_work(struct worker *worker)
-{
-	*(volatile uint32_t *)word_at(&worker->vm, STOP(worker->id)) = 1;
-	pthread_join(worker->thread, NULL);
-}
-
-/* Two vCPUs of a VM whose memory others can take away */
-static void make_workers(struct worker worker[2])
-{
-	worker[0].vm = make_vm_with(0, GUEST_PAGES * PAGE);
-	worker[0].id = 0;
-	worker[1].vm = worker[0].vm;
-	worker[1].id = 1;
-	add_vcpu(&worker[1].vm, 1);
-	if (mmap(worker[0].vm.memory + 16 * PAGE, (GUEST_PAGES - 16) * PAGE, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-		err(1, "mmap");
-}
-
-static void free_workers(struct worker worker[2])
-{
-	close(worker[1].vm.vcpu);
-	free_vm(&worker[0].vm);
-}
 
 static struct kvm_vpmu_probe probe_of(const struct vm *vm)
 {
@@ -183,21 +74,6 @@ static bool has(const struct probe *p, unsigned int i, bool written, unsigned in
 	const uint64_t *set = (const void *)(p->area + i * part_size() + PAGE + (written ? SETS / 8 : 0));
 
 	return set[frame / 64] >> frame % 64 & 1;
-}
-
-static bool is_in(unsigned int frame, unsigned int first, unsigned int nr)
-{
-	return frame >= first && frame < first + nr;
-}
-
-static bool is_written(const struct work *w, unsigned int frame)
-{
-	return is_in(frame, w->first_written, w->writes);
-}
-
-static bool is_accessed(const struct work *w, unsigned int frame)
-{
-	return is_in(frame, w->first_read, w->reads) || is_written(w, frame) || frame == CODE / PAGE;
 }
 
 /* Pages that are in vCPU @i's sets and shouldn't be, and the other way round */
@@ -319,6 +195,48 @@ static void *begin_later(void *arg)
 	usleep(100000);
 	begin_work(later->worker, later->work);
 	return NULL;
+}
+
+/* The guest accesses a page behind those that it is asked for, too. */
+static void check_beyond(void)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = 7, .guest_phys_addr = (uint64_t)SETS * PAGE, .memory_size = 16 * PAGE,
+	};
+	struct kvm_sregs sregs;
+	struct kvm_vpmu_probe what;
+	struct worker worker[2];
+	struct probe p;
+
+	make_workers(worker);
+	region.userspace_addr = (uintptr_t)worker[0].vm.memory;
+	IOCTL(worker[0].vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	/* The stack's only word is in the page of the code, which is there, too. */
+	IOCTL(worker[0].vm.vcpu, KVM_GET_SREGS, &sregs);
+	sregs.ss.base = region.guest_phys_addr;
+	IOCTL(worker[0].vm.vcpu, KVM_SET_SREGS, &sregs);
+	begin_work(&worker[0], first);
+	what = probe_of(&worker[0].vm);
+	what.nr = 1;
+	p = open_probe(what);
+	window(&p, LONG);
+	window(&p, LONG);
+	is(probed(&p, 0)->flags, KVM_VPMU_PROBED_BEYOND, "a page beyond: said");
+	is(probed(&p, 0)->accessed, first.reads + first.writes + 1, "a page beyond: the others are there");
+	close_probe(&p);
+	what.pages = 2 * SETS;
+	p.fd = IOCTL(device, KVM_VPMU_PROBE, &what);
+	window(&p, LONG);
+	window(&p, LONG);
+	p.area = mmap(NULL, PAGE + 4 * SETS / 8, PROT_READ, MAP_SHARED, p.fd, 0);
+	if (p.area == MAP_FAILED)
+		err(1, "mapping a probe");
+	is(probed(&p, 0)->flags, 0, "with that page: not said");
+	is(probed(&p, 0)->accessed, first.reads + first.writes + 2, "with that page: it's there");
+	munmap(p.area, PAGE + 4 * SETS / 8);
+	close(p.fd);
+	end_work(&worker[0]);
+	free_workers(worker);
 }
 
 /* A window that the guest's end leaves open, and a vCPU that doesn't run */
@@ -711,6 +629,7 @@ int main(int argc, char **argv)
 	check_arguments();
 	check_two();
 	check_short();
+	check_beyond();
 	check_pressure();
 	check_slots();
 	check_log();

@@ -24,6 +24,9 @@
  *	rawvm [--fixed] hold
  *		a VM with a running counter that stays until stdin ends; with --fixed Intel's fixed
  *		counters run, too.  For each byte of stdin the VM gets another vCPU.
+ *	rawvm pages FIRST READS FIRST WRITES FIRST READS FIRST WRITES
+ *		a VM of two vCPUs, each of which loads from so many pages from page frame FIRST
+ *		on and adds to so many others (struct work of pages.h), until stdin ends
  *
  * --no-pmu takes the PMU from the VM by KVM_CAP_PMU_CAPABILITY.
  */
@@ -31,6 +34,7 @@
 
 #include "vm.h"
 #include "guests.h"
+#include "pages.h"
 #include "registers.h"
 #include "waits.h"
 
@@ -278,6 +282,26 @@ static void halt(uint64_t n)
 	free_vm(&vm);
 }
 
+static void access_pages(char **numbers)
+{
+	struct worker worker[2];
+	unsigned int i;
+	char c;
+
+	make_workers(worker);
+	for (i = 0; i < 2; i++, numbers += 4)
+		begin_work(&worker[i], (struct work){
+			number(numbers[0]), number(numbers[1]), number(numbers[2]), number(numbers[3]), 0,
+		});
+	puts("running");
+	fflush(stdout);
+	while (read(0, &c, 1) > 0)
+		;
+	for (i = 0; i < 2; i++)
+		end_work(&worker[i]);
+	free_workers(worker);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
@@ -315,6 +339,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			enter_invalid();
 		} else if (!strcmp(argv[0], "halt") && argc == 2) {
 			halt(number(argv[1]));
+		} else if (!strcmp(argv[0], "pages") && argc == 9) {
+			access_pages(argv + 1);
 		} else if (!strcmp(argv[0], "hold")) {
 			/* More arguments are for who looks at the command line. */
 			hold();
@@ -341,7 +367,7 @@ int main(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		options, parse,
-		"count N\nprobe MSR...\nwrite MSR VALUE...\nrdpmc INDEX...\ncpuid LEAF\nhalt N\nhold",
+		"count N\nprobe MSR...\nwrite MSR VALUE...\nrdpmc INDEX...\ncpuid LEAF\nhalt N\nhold\npages FIRST READS FIRST WRITES...",
 		"A tiny VM that uses its performance counters", NULL, NULL, NULL
 	};
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <perfmon/pfmlib_perf_event.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -268,46 +267,6 @@ static void free_guests(struct recorder *rec)
 
 /* ---- the rings */
 
-static bool parse_raw(const char *text, uint64_t *config)
-{
-	char *end;
-
-	if (*text != 'r' || !strchr("0123456789abcdefABCDEF", text[1]) || !text[1])
-		return false;
-	errno = 0;
-	*config = strtoull(text + 1, &end, 16);
-	return !*end && !errno;
-}
-
-/* perf's rNNN, or a name of libpfm4's */
-static enum status find_event(const char *name, struct kvm_vpmu_profile *what)
-{
-	struct perf_event_attr attr = { };
-	pfm_perf_encode_arg_t arg = { .attr = &attr, .size = sizeof(arg) };
-	uint64_t config;
-	int r;
-
-	if (parse_raw(name, &config)) {
-		what->type = PERF_TYPE_RAW;
-		what->config = config;
-		return STATUS_OK;
-	}
-	r = pfm_initialize();
-	if (r == PFM_SUCCESS)
-		r = pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT, &arg);
-	if (r != PFM_SUCCESS) {
-		warnx("event '%s': %s", name, pfm_strerror(r));
-		return STATUS_USAGE;
-	}
-	if (attr.type != PERF_TYPE_HARDWARE && attr.type != PERF_TYPE_RAW) {
-		warnx("event '%s' isn't one of the CPU's counters", name);
-		return STATUS_USAGE;
-	}
-	what->type = attr.type;
-	what->config = attr.config;
-	return STATUS_OK;
-}
-
 static void complain(int error, const struct record_options *options)
 {
 	switch (error) {
@@ -333,10 +292,16 @@ static enum status open_profiles(struct recorder *rec)
 		.period = options->period, .records = options->records, .fd = -1,
 	};
 	int cpus = get_nprocs_conf(), r;
-	enum status status = find_event(options->event, &what);
+	struct event_code code;
+	char *why;
 
-	if (status)
-		return status;
+	if (!event_encode(options->event, &code, &why)) {
+		warnx("%s", why);
+		free(why);
+		return STATUS_USAGE;
+	}
+	what.type = code.type;
+	what.config = code.config;
 	if (options->frequency) {
 		what.flags |= KVM_VPMU_PROFILE_FREQUENCY;
 		what.period = options->frequency;
@@ -699,13 +664,6 @@ static enum status run_recorder(struct recorder *rec)
 
 /* ---- arguments */
 
-static void parse_count(struct argp_state *state, const char *arg, const char *what, uint64_t max,
-			uint64_t *to)
-{
-	if (!parse_number(arg, max, to))
-		argp_error(state, "%s '%s': a number from 1 to %" PRIu64, what, arg, max);
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct record_options *options = state->input;
@@ -715,18 +673,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		options->event = arg;
 		return 0;
 	case 'F':
-		parse_count(state, arg, "frequency", 1000000, &options->frequency);
+		argp_count(state, arg, "frequency", 1000000, &options->frequency);
 		options->period = 0;
 		return 0;
 	case 'c':
-		parse_count(state, arg, "period", INT64_MAX, &options->period);
+		argp_count(state, arg, "period", INT64_MAX, &options->period);
 		options->frequency = 0;
 		return 0;
 	case 'g':
 		options->stacks = true;
 		return 0;
 	case 'm':
-		parse_count(state, arg, "records", KVM_VPMU_PROFILE_MAX_RECORDS, &options->records);
+		argp_count(state, arg, "records", KVM_VPMU_PROFILE_MAX_RECORDS, &options->records);
 		if (options->records < KVM_VPMU_PROFILE_MIN_RECORDS ||
 		    options->records & (options->records - 1))
 			argp_error(state, "records '%s': a power of two from %u to %u", arg,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Names of events: from a guest's event select register back to what libpfm4
- * calls it.
+ * calls it, and from a name to what host perf counts.
  */
 #ifndef EVENT_H
 #define EVENT_H
@@ -80,5 +80,17 @@ void event_names_free(struct event_names *names);
  */
 void event_name(const struct event_names *names, uint32_t registers, uint64_t select,
 		char buf[EVENT_NAME_SIZE]);
+
+/* An event of this host's CPU counters, as struct perf_event_attr has it */
+struct event_code {
+	uint32_t type;
+	uint64_t config;
+};
+
+/*
+ * The event that perf's rNNN, or a name of libpfm4's, is.  False: *@why, to be freed, says why there
+ * is none.
+ */
+bool event_encode(const char *name, struct event_code *code, char **why);
 
 #endif

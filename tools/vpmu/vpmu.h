@@ -9,6 +9,7 @@
 
 #include <argp.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Exit codes; they are in the man page, too. */
 enum status {
@@ -46,7 +47,7 @@ struct command {
 };
 
 extern const struct command check_command, events_command, export_command, info_command,
-	list_command, record_command, report_command, run_command, serve_command, set_command,
+	list_command, pages_command, record_command, report_command, run_command, serve_command, set_command,
 	stat_command, top_command;
 
 /*
@@ -54,5 +55,9 @@ extern const struct command check_command, events_command, export_command, info_
  * the context, which parsers pass on in ARGP_KEY_INIT.
  */
 extern const struct argp json_argp;
+
+/* An option's argument @arg that is a number from 1 to @max: *@to; or argp's error about a @what. */
+void argp_count(struct argp_state *state, const char *arg, const char *what, uint64_t max,
+		uint64_t *to);
 
 #endif

@@ -35,7 +35,7 @@
  * Version of this interface, as in struct kvm_vpmu_info.  The version grows with each
  * addition; nothing is removed.
  */
-#define KVM_VPMU_ABI		13
+#define KVM_VPMU_ABI		14
 
 /*
  * Additions of later versions:
@@ -52,6 +52,7 @@
  *  9: KVM_VPMU_GET_EVENTS
  * 10: KVM_VPMU_PROFILE of kvm_vpmu_profile.h
  * 13: KVM_VPMU_PROBE of kvm_vpmu_probe.h
+ * 14: struct kvm_vpmu_vcpu.tid, KVM_VPMU_PROBED_BEYOND
  */
 
 /* Freeze mode: when the guest's counters don't count */
@@ -301,7 +302,8 @@ struct kvm_vpmu_counter {
  * @descheduled_tsc: ticks of the host's TSC that were taken out of the guest's
  * @fd: in: file descriptor of the VM (from KVM_CREATE_VM) if @vm is 0; 0 if @vm
  *	names it (with 4)
- * @reserved: 0
+ * @tid: in: 0; out: the thread that ran the vCPU last, as the host's first PID namespace has
+ *	it; 0 if none has yet, or unless the caller is privileged (with 14)
  * @fast: how many of @reads, @writes and @rdpmcs were completed right behind
  *	their VM exit (with 5)
  * @open: VM entries at which the guest got some PMU registers to access without
@@ -330,7 +332,7 @@ struct kvm_vpmu_vcpu {
 	__u64 anomalies;
 	__u64 descheduled_tsc;
 	__s32 fd;
-	__u32 reserved;
+	__s32 tid;
 	__u64 fast;
 	__u64 open;
 	__u64 in_kvm;

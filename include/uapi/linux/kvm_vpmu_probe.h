@@ -69,6 +69,7 @@ struct kvm_vpmu_probe {
 /* struct kvm_vpmu_probed.flags: in this window... */
 #define KVM_VPMU_PROBED_REPLACED	(1u << 0)	/* KVM replaced the page tables: pages are missing */
 #define KVM_VPMU_PROBED_NO_COUNT	(1u << 1)	/* host perf couldn't count: @count is too small */
+#define KVM_VPMU_PROBED_BEYOND		(1u << 2)	/* pages at @pages or above are mapped, too (with 14) */
 
 /**
  * struct kvm_vpmu_probed - a vCPU's last window: the first page of its part of the mapping

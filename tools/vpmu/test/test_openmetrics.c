@@ -80,7 +80,7 @@ static unsigned int count(const char *text, const char *part)
 
 static const char host[] =
 	FAMILY("module", "info", "The module kvm_vpmu.")
-	"kvm_vpmu_module_info{version=\"0.1 \\\"x\\\\y\",interface=\"13\",hardware=\"fake\"} 1\n"
+	"kvm_vpmu_module_info{version=\"0.1 \\\"x\\\\y\",interface=\"14\",hardware=\"fake\"} 1\n"
 	FAMILY("physical_counters", "gauge", "Physical counters of each CPU.")
 	"kvm_vpmu_physical_counters 6\n"
 	FAMILY("vms", "gauge", "VMs that have a virtual PMU of kvm_vpmu now.")

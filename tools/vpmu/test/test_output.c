@@ -659,8 +659,8 @@ static void info_text(void **state)
 	assert_string_equal(got,
 			    "PMU                 fake\n"
 			    "physical counters   6\n"
-			    "module              1.2, ABI 13\n"
-			    "tool                " VERSION ", ABI 13\n"
+			    "module              1.2, ABI 14\n"
+			    "tool                " VERSION ", ABI 14\n"
 			    "VMs                 3\n"
 			    "vCPUs               6\n"
 			    "RDMSR               1,234,567\n"
@@ -678,7 +678,7 @@ static void info_text(void **state)
 	/* not privileged, and a module without parameters */
 	fake.error = -EPERM;
 	got = info_of(&dev, &text_context, STATUS_OK);
-	assert_non_null(strstr(got, "module              -, ABI 13\n"));
+	assert_non_null(strstr(got, "module              -, ABI 14\n"));
 	assert_non_null(strstr(got, "VMs                 -\n"));
 	assert_non_null(strstr(got, "RDMSR               -\n"));
 	assert_null(strstr(got, "parameters"));
@@ -699,8 +699,8 @@ static void info_json(void **state)
 	dev.info.rdmsr = UINT64_MAX;
 	got = info_of(&dev, &json_context, STATUS_OK);
 	o = parse(got);
-	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":13,"
-		"\"tool_version\":\"" VERSION "\",\"tool_abi\":13,\"vms\":3,\"vcpus\":6,"
+	json_is(o, "", "{\"hardware\":\"fake\",\"counters\":6,\"version\":\"1.2\",\"abi\":14,"
+		"\"tool_version\":\"" VERSION "\",\"tool_abi\":14,\"vms\":3,\"vcpus\":6,"
 		"\"rdmsr\":18446744073709551615,\"wrmsr\":0,\"rdpmc\":0,"
 		"\"parameters\":{\"Tsc\":\"a?[2J\",\"attach\":\"auto\",\"empty\":null,"
 		"\"zeal\":\"N\"}}");
