@@ -133,6 +133,9 @@ obstacles() {
 			echo "needs an emulated machine with x-pmu-oracle=on, and then ORACLE=1"
 		;;
 	host:boots.sh | host:perf_test.sh) needs vpmu-guest "the bench's guests" ;;
+	host:map.sh)
+		[ -n "${TWO_SOCKETS:-}" ] || echo "needs an emulated machine of two sockets, and then TWO_SOCKETS=1"
+		;;
 	host:pages.sh) needs "$BUILD/vpmu/vpmu" "$BUILD/vpmu/vpmu (make -C tools/vpmu O=$BUILD/vpmu)" ;;
 	host:vpmu_tool.sh)
 		needs vpmu-guest "the bench's guests"

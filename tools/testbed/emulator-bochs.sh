@@ -40,7 +40,9 @@ emulator_share() {
 }
 
 emulator_machine() {
-	local program=${KVM_VPMU_BOCHS:-$(entry bochs)/bochs} word properties='' memory=$mem
+	local program=${KVM_VPMU_BOCHS:-$(entry bochs)/bochs} word properties='' memory=$mem count=$smp
+	# Sockets, cores of each, threads of each
+	[ -z "$sockets" ] || count=$sockets:$((smp / sockets)):1
 	# PCI's addresses begin at 3 GiB, and what lies behind them below 4 GiB is lost.
 	[ "$mem" -le 3072 ] || memory=$((mem + 1024))
 	for word in "${cpu_props[@]}"; do
@@ -63,7 +65,7 @@ emulator_machine() {
 	bochs "romimage: file=/usr/share/seabios/bios.bin"
 	bochs "vgaromimage: file=/bed/boot/rom"
 	bochs "pci: enabled=1, chipset=i440fx, slot1=pcivga"
-	bochs "cpu: model=$cpu, count=$smp, ips=$BOCHS_IPS, reset_on_triple_fault=0," \
+	bochs "cpu: model=$cpu, count=$count, ips=$BOCHS_IPS, reset_on_triple_fault=0," \
 		"ignore_bad_msrs=0, msrs=/bed/msrs$properties"
 	bochs "memory: guest=$memory, host=$memory, block_size=8192"
 	bochs "clock: sync=none, time0=utc"

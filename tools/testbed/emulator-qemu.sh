@@ -67,7 +67,7 @@ emulator_machine() {
 	fi
 	emulator+=(-nodefaults -no-user-config -display none -no-reboot
 		-L /usr/share/seabios -L /usr/share/qemu -machine q35 -cpu "$properties"
-		-smp "$smp" -m "$mem" -serial "file:$run/console.log")
+		-smp "$smp${sockets:+,sockets=$sockets,cores=$((smp / sockets))}" -m "$mem" -serial "file:$run/console.log")
 	! is_cloud || emulator+=(-object "memory-backend-memfd,id=memory,size=${mem}M,share=on"
 		-machine memory-backend=memory)
 	if [ -n "$monitor" ]; then

@@ -16,7 +16,7 @@ const char *argp_program_version = "vpmu " VERSION;
 
 static const struct command *const commands[] = {
 	&check_command, &events_command, &export_command, &info_command, &list_command,
-	&pages_command, &record_command, &report_command, &run_command, &serve_command, &set_command, &stat_command, &top_command,
+	&map_command, &pages_command, &record_command, &report_command, &run_command, &serve_command, &set_command, &stat_command, &top_command,
 };
 
 /**

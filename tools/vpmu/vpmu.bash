@@ -43,6 +43,7 @@ _vpmu() {
 		'value of '*) value='' ;;
 		set,--freeze | set,-f | set,--tsc | set,-t | set,--events | set,-e) value='value of ' ;;
 		events,--perf | events,-p | events,--vendor | events,-v) value='value of ' ;;
+		map,-[firt] | map,--for | map,--interval | map,--rounds | map,--trial) value='value of ' ;;
 		pages,-[cent] | pages,--count | pages,--event | pages,--timeout | pages,--windows) value='value of ' ;;
 		record,-[ceFmo] | record,--count | record,--event | record,--frequency) value='value of ' ;;
 		record,--records | record,--output | record,--qga | record,--map-program) value='value of ' ;;
@@ -73,6 +74,8 @@ _vpmu() {
 	events,--vendor | events,-v) offer="amd intel" ;;
 	serve,--listen | serve,-l) return ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
+	map,--for | map,-f) offer="performance power energy none" ;;
+	map,-[irt] | map,--interval | map,--rounds | map,--trial) return ;;
 	pages,-[cent] | pages,--count | pages,--event | pages,--timeout | pages,--windows) return ;;
 	record,-[cFm] | record,--count | record,--frequency | record,--records) return ;;
 	record,-e | record,--event | record,--qga | report,-n | report,--rows | report,-g | report,--guest-map) return ;;
@@ -83,14 +86,15 @@ _vpmu() {
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	,*) offer="check events export info list pages record report run serve set stat top help --json --help --version" ;;
+	,*) offer="check events export info list map pages record report run serve set stat top help --json --help --version" ;;
 	*)
 		case $command in
-		help) offer="check events export info list pages record report run serve set stat top" ;;
+		help) offer="check events export info list map pages record report run serve set stat top" ;;
 		check) offer="--report --json --help" ;;
 		events) offer="--perf --each --vendor --json --help" ;;
 		info | list) offer="--json --help" ;;
 		export) offer="--format --guest-map --input --output --help" ;;
+		map) offer="--for --dry-run --once --interval --rounds --trial --json --help" ;;
 		pages) offer="--count --event --timeout --windows --json --help" ;;
 		record) offer="--call-graph --count --event --frequency --map-program --output --qga --records --help" ;;
 		report) offer="--guest-map --input --rows --json --help" ;;
@@ -103,9 +107,9 @@ _vpmu() {
 		esac
 		case $command,$given,$cur in
 		run,,[!-]* | run,1,*) return ;;
-		record,*,-* | pages,,-* | set,,-* | stat,,-* | top,,-*) ;;
+		record,*,-* | map,,-* | pages,,-* | set,,-* | stat,,-* | top,,-*) ;;
 		record,*) offer=$(_vpmu_vms "${COMP_WORDS[0]}") ;;
-		pages,,* | set,,* | stat,,* | top,,*) offer=$(_vpmu_vms "${COMP_WORDS[0]}") ;;
+		map,,* | pages,,* | set,,* | stat,,* | top,,*) offer=$(_vpmu_vms "${COMP_WORDS[0]}") ;;
 		esac
 		;;
 	esac

@@ -47,8 +47,8 @@ struct command {
 };
 
 extern const struct command check_command, events_command, export_command, info_command,
-	list_command, pages_command, record_command, report_command, run_command, serve_command, set_command,
-	stat_command, top_command;
+	list_command, map_command, pages_command, record_command, report_command, run_command,
+	serve_command, set_command, stat_command, top_command;
 
 /*
  * The option --json for a command's argp, as its child; that child's input is

@@ -20,7 +20,7 @@ offers() {
 	is "vpmu $*" "${COMPREPLY[*]}" "$expected"
 }
 
-offers "check events export info list pages record report run serve set stat top help --json --help --version" ""
+offers "check events export info list map pages record report run serve set stat top help --json --help --version" ""
 offers "serve set stat" s
 offers "--perf --each --vendor --json --help" events ""
 offers "steal" events --perf st
@@ -29,6 +29,10 @@ offers "--call-graph --count --event --frequency --map-program --output --qga --
 offers '\#1 4194301 \#22 4194302' record ""
 offers '\#1 4194301 \#22 4194302' record -e cycles '#1' ""
 offers "" record -c ""
+offers "--for --dry-run --once --interval --rounds --trial --json --help" map -
+offers "performance power energy none" map --for ""
+offers "" map -t ""
+offers '\#1 4194301 \#22 4194302' map --once --for power ""
 offers "--count --event --timeout --windows --json --help" pages -
 offers '\#1 4194301 \#22 4194302' pages ""
 offers '\#1 4194301 \#22 4194302' pages -c 1000 ""
@@ -44,7 +48,7 @@ offers "--listen --help" serve -l 80 ""
 offers "stat" --json st
 offers "--json --help" list -
 offers "--report --json --help" check ""
-offers "check events export info list pages record report run serve set stat top" help ""
+offers "check events export info list map pages record report run serve set stat top" help ""
 offers "--json --help" info ""
 offers "hybrid guest vcpu" set 1 --freeze ""
 offers "hybrid" set 1 --freeze h
