@@ -12,13 +12,13 @@ cd "$dir" || exit
 mkfifo stdin stdout
 work=(pages 32 40 100 30 50 60 120 50)
 
-# start [COMMAND...] ARGUMENT...: a VM of rawvm's, and its vCPUs' threads
+# start ARGUMENT...: a VM of rawvm's, and its vCPUs' threads. From Linux 6.12 on, KVM has one of its own beside them.
 start() {
 	"$rawvm" "$@" <>stdin >stdout &
 	pid=$!
 	read -r running <stdout
 	[ "$running" = running ] || note "rawvm says '$running'"
-	mapfile -t tids < <(find /proc/$pid/task -mindepth 1 -maxdepth 1 -printf '%f\n' | grep -vx $pid | sort -n)
+	mapfile -t tids < <(grep -lx rawvm /proc/$pid/task/*/comm | cut -d / -f 5 | grep -vx $pid | sort -n)
 }
 
 end() {
