@@ -146,8 +146,8 @@ static void scan_table(const struct scan *s, u64 *table, int level, u64 frame)
 }
 
 /*
- * Has @table, which maps page frames from @frame on, pages from @pages on?  Tables that are empty but
- * for MMIO are few, so that the first page above ends this.
+ * Has @table, which maps page frames from @frame on, pages from @pages on?  Tables that are empty
+ * but for MMIO are few, so that the first page above ends this.
  */
 static bool has_beyond(const u64 *table, int level, u64 frame, u64 pages)
 {
