@@ -191,7 +191,8 @@ static void sample(struct perf_event *event, struct perf_sample_data *data, stru
 			return;
 		r.mode = user_mode(regs) ? KVM_VPMU_MODE_HOST_USER : KVM_VPMU_MODE_HOST_KERNEL;
 		r.ip = instruction_pointer(regs);
-		if (vcpu)
+		/* Before the first VM exit the VMCB has 0, the code of a read of CR0. */
+		if (vcpu && vcpu->stat.exits)
 			r.exit_reason = vpmu_compat_exit_reason(vcpu);
 	}
 	put_for(p, &r);

@@ -147,7 +147,7 @@ struct kvm_vpmu_profile {
  *	AWAY: 0
  * @tid: its thread
  * @exit_reason: sample in KVM: the last VM exit's reason, as the CPU's manual has it.
- *	KVM_VPMU_EXIT_NONE in guest mode, without a vCPU, and on Intel's CPUs
+ *	KVM_VPMU_EXIT_NONE in guest mode, without a vCPU, before its first one, and on Intel's CPUs
  * @reserved: 0
  * @address: STACK: return addresses, the innermost first; in the next record they go on.  WORDS: see
  *	KVM_VPMU_WORDS_OFFSET
