@@ -57,7 +57,7 @@ is "dry run: local vCPUs are on one socket" "$(awk 'NR > 1 { print $3 }' out | s
 is "dry run: interleaved ones are not" "$(awk 'NR > 1 { print $4 }' out | sort | xargs)" "0-1 2-3"
 is "dry run: nothing is changed" "$(cpus)" "0-3 0-3"
 
-# By the model a socket takes 8.69 W. Where the scheduler has used one only, local is no better.
+# By the model a socket takes 8.69 W.
 "$vpmu" map $pid --for power --once --json -t 0.2 -r 3 >out 2>err
 is "for power: status" $? 0
 is "for power: by the model" "$(json '(d["power"], d["objective"], d["rounds"], d["was"])')" \
@@ -65,14 +65,9 @@ is "for power: by the model" "$(json '(d["power"], d["objective"], d["rounds"], 
 watts='(lambda m: d[m]["joules"] / d[m]["seconds"])'
 is "for power: local takes less than interleaved, by most of a socket" \
 	"$(json "5 < $watts('interleaved') - $watts('local') < 9")" True
-is "for power: local, or as it was" \
-	"$(json "d['mapping'] == ('local' if d['local']['better'] == 3 and 1.02 * $watts('local') < $watts('none') else 'none')")" True
-mapping=$(json 'd["mapping"]')
-if [ "$mapping" = local ]; then
-	is "for power: where the vCPUs are" "$(cpus | xargs -n 1 | sort -u | grep -cE '^(0-1|2-3)$')" 1
-else
-	is "for power: where the vCPUs are" "$(cpus)" "0-3 0-3"
-fi
+is "for power: local, which beats interleaved in each round" \
+	"$(json '(d["mapping"], d["local"]["beats"]["interleaved"], d["interleaved"]["beats"]["local"])')" "('local', 3, 0)"
+is "for power: where the vCPUs are" "$(cpus | xargs -n 1 | sort -u | grep -cE '^(0-1|2-3)$')" 1
 is "for power: what is said of that" "$(json '" ".join("-".join(map(str, (v["cpus"][0], v["cpus"][-1]))) for v in d["vcpu"])')" \
 	"$(cpus)"
 is "for power: threads" "$(json '*(v["tid"] for v in d["vcpu"])')" "${tids[*]}"

@@ -103,12 +103,12 @@ struct mapper {
 /**
  * struct trial - of all mappings
  * @sum: what was measured in each
- * @better: in how many rounds each was better than the present one
+ * @beats: in how many rounds the one was better than the other
  * @rounds: how many there were
  */
 struct trial {
 	struct progress sum[MAPPINGS];
-	uint64_t better[MAPPINGS];
+	uint64_t beats[MAPPINGS][MAPPINGS];
 	uint64_t rounds;
 };
 
@@ -326,7 +326,7 @@ static enum status try_round(struct mapper *map, struct trial *trial, bool *go_o
 {
 	struct progress p[MAPPINGS];
 	enum status status = STATUS_OK;
-	int i;
+	int i, j;
 
 	for (i = 0; i < MAPPINGS; i++)
 		progress_init(&p[i], &map->meter);
@@ -336,10 +336,10 @@ static enum status try_round(struct mapper *map, struct trial *trial, bool *go_o
 		status = try_mapping(map, m, &p[m], go_on);
 	}
 	if (!status && *go_on) {
-		double present = score(map->options->objective, &p[map->mapping]);
-
 		for (i = 0; i < MAPPINGS; i++) {
-			trial->better[i] += score(map->options->objective, &p[i]) > present;
+			for (j = 0; j < MAPPINGS; j++)
+				trial->beats[i][j] += score(map->options->objective, &p[i]) >
+						      score(map->options->objective, &p[j]);
 			add_progress(&map->meter, &trial->sum[i], &p[i]);
 		}
 		trial->rounds++;
@@ -350,22 +350,29 @@ static enum status try_round(struct mapper *map, struct trial *trial, bool *go_o
 }
 
 /* Each round has a vote: a mapping that is better by chance isn't so in all of them. */
-static enum mapping winner(const struct mapper *map, const struct trial *trial)
+static bool beats(const struct mapper *map, const struct trial *trial, enum mapping a,
+		  enum mapping b)
 {
 	const enum objective objective = map->options->objective;
-	double best = score(objective, &trial->sum[map->mapping]) * (1 + MARGIN);
-	enum mapping winner = map->mapping;
-	int i;
 
-	for (i = 0; i < MAPPINGS; i++) {
-		double this = score(objective, &trial->sum[i]);
+	return trial->beats[a][b] == trial->rounds &&
+	       score(objective, &trial->sum[a]) > score(objective, &trial->sum[b]) * (1 + MARGIN);
+}
 
-		if (trial->better[i] == trial->rounds && this > best) {
-			best = this;
-			winner = i;
-		}
-	}
-	return winner;
+/*
+ * Local and interleaved vCPUs are compared with each other.  The scheduler may leave vCPUs for a
+ * while where they were tried before, so that what it makes of them isn't known from a trial: where
+ * that seems to be no worse than the better one, it's no reason to trust in it.
+ */
+static enum mapping winner(const struct mapper *map, const struct trial *trial)
+{
+	enum mapping best = map->mapping;
+
+	if (beats(map, trial, MAPPING_LOCAL, MAPPING_INTERLEAVED))
+		best = MAPPING_LOCAL;
+	else if (beats(map, trial, MAPPING_INTERLEAVED, MAPPING_LOCAL))
+		best = MAPPING_INTERLEAVED;
+	return beats(map, trial, MAPPING_NONE, best) ? MAPPING_NONE : best;
 }
 
 static bool may_change(const struct mapper *map, uint64_t now)
@@ -397,14 +404,19 @@ static struct json_object *cpus_json(const struct mapper *map)
 
 static struct json_object *trial_json(const struct trial *trial, enum mapping mapping)
 {
+	struct json_object *o = json_object_new_object(), *others = json_object_new_object();
 	const struct progress *p = &trial->sum[mapping];
-	struct json_object *o = json_object_new_object();
+	int i;
 
 	json_object_object_add(o, "seconds", json_number(p->seconds));
 	json_object_object_add(o, "instructions", json_number(p->instructions));
 	json_object_object_add(o, "runnable", json_number(p->runnable));
 	json_object_object_add(o, "joules", json_number(p->joules));
-	json_object_object_add(o, "better", json_object_new_uint64(trial->better[mapping]));
+	for (i = 0; i < MAPPINGS; i++)
+		if (i != (int)mapping)
+			json_object_object_add(others, mapping_name(i),
+					       json_object_new_uint64(trial->beats[mapping][i]));
+	json_object_object_add(o, "beats", others);
 	return o;
 }
 
