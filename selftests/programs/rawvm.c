@@ -27,6 +27,9 @@
  *	rawvm pages FIRST READS FIRST WRITES FIRST READS FIRST WRITES
  *		a VM of two vCPUs, each of which loads from so many pages from page frame FIRST
  *		on and adds to so many others (struct work of pages.h), until stdin ends
+ *	rawvm demand OWN WRITES BOTH WRITES COMPUTE
+ *		a VM of two vCPUs that want caches, memory or each other's data (struct demand of
+ *		shared.h), until stdin ends.  For each byte of stdin: their passes so far
  *
  * --no-pmu takes the PMU from the VM by KVM_CAP_PMU_CAPABILITY.
  */
@@ -36,6 +39,7 @@
 #include "guests.h"
 #include "pages.h"
 #include "registers.h"
+#include "shared.h"
 #include "waits.h"
 
 /* Guest code; the symbols are its bounds. */
@@ -302,6 +306,24 @@ static void access_pages(char **numbers)
 	free_workers(worker);
 }
 
+static void demand(char **numbers)
+{
+	struct pair pair;
+	char c;
+
+	begin_pair(&pair, (struct demand){
+		number(numbers[0]), number(numbers[1]), number(numbers[2]), number(numbers[3]),
+		number(numbers[4]),
+	});
+	puts("running");
+	fflush(stdout);
+	while (read(0, &c, 1) > 0) {
+		printf("%u\n", passes_of(&pair));
+		fflush(stdout);
+	}
+	end_pair(&pair);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
@@ -341,6 +363,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			halt(number(argv[1]));
 		} else if (!strcmp(argv[0], "pages") && argc == 9) {
 			access_pages(argv + 1);
+		} else if (!strcmp(argv[0], "demand") && argc == 6) {
+			demand(argv + 1);
 		} else if (!strcmp(argv[0], "hold")) {
 			/* More arguments are for who looks at the command line. */
 			hold();
@@ -367,7 +391,7 @@ int main(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		options, parse,
-		"count N\nprobe MSR...\nwrite MSR VALUE...\nrdpmc INDEX...\ncpuid LEAF\nhalt N\nhold\npages FIRST READS FIRST WRITES...",
+		"count N\nprobe MSR...\nwrite MSR VALUE...\nrdpmc INDEX...\ncpuid LEAF\nhalt N\nhold\npages FIRST READS FIRST WRITES...\ndemand OWN WRITES BOTH WRITES COMPUTE",
 		"A tiny VM that uses its performance counters", NULL, NULL, NULL
 	};
 
