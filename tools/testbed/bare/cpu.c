@@ -296,8 +296,11 @@ static u32 fw_cfg_nb_cpus(void)
 	outw(0x510, 5);
 	v = inb(0x511);
 	v |= inb(0x511) << 8;
-	/* Not on Bochs: one socket, where CPUID tells. */
-	return v != 0xffff ? v : cpuid(1, 0).d & BIT(28) ? cpuid(1, 0).b >> 16 & 0xff : 1;
+	if (v != 0xffff)
+		return v;
+	/* On Bochs the CMOS tells of the other ones. */
+	outb(0x70, 0x5f);
+	return inb(0x71) + 1;
 }
 
 void tsc_wait(u64 ticks)
