@@ -49,6 +49,7 @@ same "files of make install" "644 lib/modules/$kver/updates/kvm_vpmu.ko
 644 usr/local/include/linux/kvm_vpmu_profile.h
 755 usr/local/lib/kvm-vpmu/vpmu-guest-map
 644 usr/local/lib/modprobe.d/kvm-vpmu.conf
+644 usr/local/lib/systemd/system/vpmu-map@.service
 644 usr/local/lib/systemd/system/vpmu-metrics.service
 644 usr/local/lib/udev/rules.d/60-kvm-vpmu.rules
 644 usr/local/share/bash-completion/completions/vpmu
@@ -60,17 +61,20 @@ is "it is for the kernel of KDIR" \
 is "version" "$("$to/usr/local/bin/vpmu" --version)" "vpmu $version"
 is "udev likes the rule" \
 	"$(udevadm verify --no-summary "$to/usr/local/lib/udev/rules.d/60-kvm-vpmu.rules" 2>&1)" ""
-unit=$to/usr/local/lib/systemd/system/vpmu-metrics.service
+units=$to/usr/local/lib/systemd/system
+unit=$units/vpmu-metrics.service
 is "the unit's command" "$(sed -n 's/^ExecStart=//p' "$unit")" "/usr/local/bin/vpmu serve --listen \${LISTEN}"
 is "its address is the tool's own" "$(sed -n 's/^Environment=LISTEN=//p' "$unit")" \
 	"$("$to/usr/local/bin/vpmu" serve --help | tr -d '\n ' | sed 's/.*default:\([0-9.:]*\)).*/\1/')"
 # With the command where it is, as systemd looks for it
 mkdir "$tmp/unit"
-sed "s|^ExecStart=|&$to|" "$unit" >"$tmp/unit/vpmu-metrics.service"
-is "systemd likes the unit" "$(systemd-analyze verify --man=no "$tmp/unit/vpmu-metrics.service" 2>&1)" ""
-systemd-analyze security --offline=yes --no-pager --threshold=20 "$tmp/unit/vpmu-metrics.service" >"$tmp/log" 2>&1
-is "its exposure is at most 2.0 of 10" $? 0
-tail -n 1 "$tmp/log" | sed 's/^/# /'
+for unit in vpmu-metrics.service vpmu-map@.service; do
+	sed "s|^ExecStart=|&$to|" "$units/$unit" >"$tmp/unit/$unit"
+	is "systemd likes $unit" "$(systemd-analyze verify --man=no "$tmp/unit/${unit/@/@a}" 2>&1)" ""
+	systemd-analyze security --offline=yes --no-pager --threshold=20 "$tmp/unit/$unit" >"$tmp/log" 2>&1
+	is "$unit: its exposure is at most 2.0 of 10" $? 0
+	tail -n 1 "$tmp/log" | sed 's/^/# /'
+done
 is "modprobe likes its file" "$(modprobe -C "$to/usr/local/lib/modprobe.d" -c 2>&1 | grep vpmu)" ""
 # What is commented out there has to be right, too.
 sed -i 's/^#\([a-z]\)/\1/' "$to/usr/local/lib/modprobe.d/kvm-vpmu.conf"
@@ -92,6 +96,7 @@ same "files with PREFIX, and for DKMS" "755 usr/bin/vpmu
 644 usr/include/linux/kvm_vpmu_profile.h
 755 usr/lib/kvm-vpmu/vpmu-guest-map
 644 usr/lib/modprobe.d/kvm-vpmu.conf
+644 usr/lib/systemd/system/vpmu-map@.service
 644 usr/lib/systemd/system/vpmu-metrics.service
 644 usr/lib/udev/rules.d/60-kvm-vpmu.rules
 644 usr/share/bash-completion/completions/vpmu

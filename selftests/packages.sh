@@ -42,7 +42,7 @@ doc_files() {
 
 # The tool; what a package's builder compresses has .gz
 tool_files() {
-	printf "%s\n" usr/bin/vpmu usr/lib/kvm-vpmu/vpmu-guest-map usr/lib/systemd/system/vpmu-metrics.service \
+	printf "%s\n" usr/bin/vpmu usr/lib/kvm-vpmu/vpmu-guest-map usr/lib/systemd/system/vpmu-{map@,metrics}.service \
 		usr/share/bash-completion/completions/vpmu usr/share/man/man1/vpmu.1.gz
 }
 

@@ -12,9 +12,12 @@ cd "$dir" || exit
 mkfifo stdin stdout
 work=(pages 32 40 100 30 50 60 120 50)
 
+# What is in front of rawvm
+as=()
+
 # start ARGUMENT...: a VM of rawvm's, and its vCPUs' threads. From Linux 6.12 on, KVM has one of its own beside them.
 start() {
-	"$rawvm" "$@" <>stdin >stdout &
+	"${as[@]}" "$rawvm" "$@" <>stdin >stdout &
 	pid=$!
 	read -r running <stdout
 	[ "$running" = running ] || note "rawvm says '$running'"
@@ -63,11 +66,17 @@ is "for power: status" $? 0
 is "for power: by the model" "$(json '(d["power"], d["objective"], d["rounds"], d["was"])')" \
 	"('model', 'power', 3, 'none')"
 watts='(lambda m: d[m]["joules"] / d[m]["seconds"])'
-is "for power: local takes less than interleaved, by most of a socket" \
-	"$(json "5 < $watts('interleaved') - $watts('local') < 9")" True
-is "for power: local, which beats interleaved in each round" \
-	"$(json '(d["mapping"], d["local"]["beats"]["interleaved"], d["interleaved"]["beats"]["local"])')" "('local', 3, 0)"
-is "for power: where the vCPUs are" "$(cpus | xargs -n 1 | sort -u | grep -cE '^(0-1|2-3)$')" 1
+is "for power: local takes less than interleaved, which uses another socket" \
+	"$(json "2 < $watts('interleaved') - $watts('local') < 9")" True
+# What it should make of its own figures; how busy CPUs are depends on the emulator's host.
+beats='(lambda a, b: d[a]["beats"][b] == 3 and 1.02 * '"$watts(a) < $watts(b))"
+mapping=$(json "'none' if not $beats('local', 'interleaved') or $beats('none', 'local') else 'local'")
+is "for power: local, if it's better in each round" "$(json 'd["mapping"]')" "$mapping"
+if [ "$mapping" = local ]; then
+	is "for power: where the vCPUs are" "$(cpus | xargs -n 1 | sort -u | grep -cE '^(0-1|2-3)$')" 1
+else
+	is "for power: where the vCPUs are" "$(cpus)" "0-3 0-3"
+fi
 is "for power: what is said of that" "$(json '" ".join("-".join(map(str, (v["cpus"][0], v["cpus"][-1]))) for v in d["vcpu"])')" \
 	"$(cpus)"
 is "for power: threads" "$(json '*(v["tid"] for v in d["vcpu"])')" "${tids[*]}"
@@ -132,6 +141,26 @@ is "not all CPUs: none but those of the VM" "$(json '{c for v in d["vcpu"] for c
 "$vpmu" map $pid --dry-run -t 0.05 >out 2>err
 is "not all CPUs: local on the socket with more of them" "$(awk 'NR > 1 { print $3 }' out | xargs)" "2-3 2-3"
 end
+
+# Another user's VM, with no more rights than vpmu-map@.service has
+chmod a+rw /dev/kvm
+chmod a+rx "$dir"
+chmod a+rw stdin stdout
+as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+start "${work[@]}"
+rights=("--bounding-set=-all,+perfmon,+sys_nice,+sys_admin" --inh-caps=-all --no-new-privs)
+taskset -acp 1 $pid >/dev/null
+taskset -cp 0-3 $pid >/dev/null
+setpriv "${rights[@]}" "$vpmu" map $pid --for none >out 2>err
+is "with the service's rights, for none: status" $? 0
+is "with the service's rights, for none: the vCPUs may be anywhere" "$(cpus)" "0-3 0-3"
+setpriv "${rights[@]}" "$vpmu" map $pid --once -t 0.05 -r 1 >out 2>err
+is "with the service's rights: status" $? 0
+setpriv "${rights[@]/,+sys_admin/}" "$vpmu" map $pid --once --for power >out 2>err
+is "without CAP_SYS_ADMIN: status" $? 1
+is "without CAP_SYS_ADMIN: the message" "$(grep -c "kernel.perf_event_paranoid=3 needs CAP_SYS_ADMIN" err)" 1
+end
+as=()
 
 start hold
 "$vpmu" map $pid --once -t 0.05 >out 2>err

@@ -32,6 +32,8 @@ MODULES = $(MODULE_DIR)/kvm_vpmu.ko $(MODULE_DIR)/kvm_vpmu_guest.ko
 DKMS_SOURCE = $(DESTDIR)/usr/src/kvm-vpmu-$(VERSION)
 HEADERS = include/uapi/linux/kvm_vpmu.h include/uapi/linux/kvm_vpmu_profile.h \
 	include/uapi/linux/kvm_vpmu_probe.h
+# Services, none of which is enabled by default
+UNITS = vpmu-map@.service vpmu-metrics.service
 TOOL = $(MAKE) -C tools/vpmu O=$(CURDIR)/build/tool VERSION=$(VERSION)
 GUEST_MAP = $(MAKE) -C tools/guest-map O=$(CURDIR)/build/tool/guest-map
 # For guests; on a host it's of no use.
@@ -68,8 +70,10 @@ install-tools: tool
 	$(INSTALL) -D -m 755 -t $(DESTDIR)$(GUEST_MAP_DIR) build/tool/guest-map/vpmu-guest-map
 	$(INSTALL) -D -m 644 -t $(DESTDIR)$(INCLUDEDIR)/linux $(HEADERS)
 	$(INSTALL) -d $(DESTDIR)$(UNITDIR)
-	sed 's|#BINDIR#|$(PREFIX)/bin|' $(PACKAGING)/vpmu-metrics.service >$(DESTDIR)$(UNITDIR)/vpmu-metrics.service
-	chmod 644 $(DESTDIR)$(UNITDIR)/vpmu-metrics.service
+	for unit in $(UNITS); do \
+		sed 's|#BINDIR#|$(PREFIX)/bin|' $(PACKAGING)/$$unit >$(DESTDIR)$(UNITDIR)/$$unit && \
+		chmod 644 $(DESTDIR)$(UNITDIR)/$$unit || exit 1; \
+	done
 
 # Folders as they are here, as the pages link to each other.
 install-docs:
@@ -92,7 +96,7 @@ uninstall-conf:
 uninstall-tools:
 	rm -f $(DESTDIR)$(PREFIX)/bin/vpmu $(DESTDIR)$(PREFIX)/share/man/man1/vpmu.1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/vpmu \
-		$(DESTDIR)$(UNITDIR)/vpmu-metrics.service \
+		$(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS)) \
 		$(HEADERS:include/uapi/%=$(DESTDIR)$(INCLUDEDIR)/%)
 	rm -rf $(DESTDIR)$(GUEST_MAP_DIR)
 

@@ -572,7 +572,9 @@ static enum status update_vcpus(struct mapper *map, bool *changed)
 		meter_close(&map->meter);
 	r = open_meter(map);
 	if (r) {
-		warnx("%s: instructions of its vCPUs: %s", map->vm.name, strerror(-r));
+		/* Debian's perf_event_open() wants more than other kernels' there. */
+		warnx("%s: instructions of its vCPUs: %s%s", map->vm.name, strerror(-r),
+		      r == -EACCES ? " (kernel.perf_event_paranoid=3 needs CAP_SYS_ADMIN)" : "");
 		return r == -ESRCH ? STATUS_NO_VM : STATUS_ERROR;
 	}
 	return STATUS_OK;
