@@ -197,7 +197,8 @@ TESTS(sockets_tests)
 {
 	u64 value;
 
-	if (rdmsr_safe(MSR_SOCKETS, &value) != NO_FAULT)
+	/* QEMU's unknown registers read as 0. */
+	if (!pmu.intel || nr_cpus != 4 || rdmsr_safe(MSR_SOCKETS, &value) != NO_FAULT)
 		return;
 	if (t_begin("sockets/registers")) {
 		check_eq(value, 0, "off behind a reset");
