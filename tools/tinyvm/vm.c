@@ -120,7 +120,8 @@ void load_code(struct vm *vm, const char *start, const char *end, struct kvm_reg
 	sregs.cs.selector = 0;
 	IOCTL(vm->vcpu, KVM_SET_SREGS, &sregs);
 	regs.rip = CODE;
-	regs.rsp = STACK;
+	if (!regs.rsp)
+		regs.rsp = STACK;
 	regs.rflags = 2;
 	IOCTL(vm->vcpu, KVM_SET_REGS, &regs);
 }

@@ -72,6 +72,7 @@ void deny_reads(const struct vm *vm, uint32_t msr);
 /* With QEMU's filter of MSRs, which is for one that has nothing to do with counters */
 void filter_as_qemu(const struct vm *vm);
 
+/* Code to begin with, with the stack at RSP of @regs, or at STACK if that is 0 */
 void load_code(struct vm *vm, const char *start, const char *end, struct kvm_regs regs);
 
 void run_until(struct vm *vm, uint32_t reason);

@@ -76,15 +76,10 @@ static void *work(void *arg)
 
 void begin_work(struct worker *worker, struct work w)
 {
-	struct kvm_regs regs;
-
 	load_code(&worker->vm, pages_start, pages_end, (struct kvm_regs){
 		.rbx = w.first_read << 8, .rcx = w.reads, .rdx = w.first_written << 8, .rsi = w.writes,
-		.rbp = w.passes,
+		.rbp = w.passes, .rsp = STOP(worker->id),
 	});
-	IOCTL(worker->vm.vcpu, KVM_GET_REGS, &regs);
-	regs.rsp = STOP(worker->id);
-	IOCTL(worker->vm.vcpu, KVM_SET_REGS, &regs);
 	*word_at(&worker->vm, STOP(worker->id)) = 0;
 	if (pthread_create(&worker->thread, NULL, work, worker))
 		errx(1, "no thread");

@@ -83,7 +83,6 @@ static void *run_vcpu(void *arg)
 
 void begin_pair(struct pair *pair, struct demand demand)
 {
-	struct kvm_regs regs;
 	unsigned int i;
 
 	pair->vm[0] = make_vm_with(0, OWN(2));
@@ -91,11 +90,9 @@ void begin_pair(struct pair *pair, struct demand demand)
 	add_vcpu(&pair->vm[1], 1);
 	for (i = 0; i < 2; i++) {
 		*words_of(&pair->vm[i], i) = (struct words){ .demand = demand };
-		load_code(&pair->vm[i], demand_start, demand_end,
-			  (struct kvm_regs){ .rbx = OWN(i), .rdx = BOTH, .rdi = WORDS(i) });
-		IOCTL(pair->vm[i].vcpu, KVM_GET_REGS, &regs);
-		regs.rsp = WORDS(i) + 0x1000;
-		IOCTL(pair->vm[i].vcpu, KVM_SET_REGS, &regs);
+		load_code(&pair->vm[i], demand_start, demand_end, (struct kvm_regs){
+			.rbx = OWN(i), .rdx = BOTH, .rdi = WORDS(i), .rsp = WORDS(i) + 0x1000,
+		});
 		enter_protected_mode(&pair->vm[i]);
 		if (pthread_create(&pair->thread[i], NULL, run_vcpu, &pair->vm[i]))
 			errx(1, "no thread");

@@ -4,7 +4,6 @@
 #define SELFTESTS_SHARED_H
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "vm.h"
