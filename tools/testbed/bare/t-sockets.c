@@ -43,12 +43,10 @@ asm(".balign 16\n"
     "	ret\n");
 void touch(void *first, u64 lines, u64 stride, bool store);
 
-/* The same, between two looks at one total: returns by how much that has grown. */
+/* Loads, between two looks at one total: returns by how much that has grown. */
 asm(".balign 16\n"
     "touch_total:\n"
-    "	mov %rcx, %r9\n"
     "	mov %rdx, %r10\n"
-    "	mov %r8d, %ecx\n"
     "	rdmsr\n"
     "	mov %eax, %r11d\n"
     "1:	mov (%rdi), %eax\n"
@@ -58,7 +56,7 @@ asm(".balign 16\n"
     "	rdmsr\n"
     "	sub %r11d, %eax\n"
     "	ret\n");
-u32 touch_total(void *first, u64 lines, u64 stride, bool store, u32 msr);
+u32 touch_total(void *first, u64 lines, u64 stride, u32 msr);
 
 /* What a CPU does, and what is expected of that: so many lines from one source */
 struct step {
@@ -167,13 +165,13 @@ static void capacity(void)
 	if (!t_begin("sockets/capacity"))
 		return;
 	touch(area + 64 * 1024, lines, LINE, false);
-	check_eq(touch_total(area + 64 * 1024, lines, LINE, false, MSR_TOTAL(LLC)), lines,
+	check_eq(touch_total(area + 64 * 1024, lines, LINE, MSR_TOTAL(LLC)), lines,
 		 "twice the private cache: from the LLC");
-	check_eq(touch_total(area + 64 * 1024, lines, LINE, false, MSR_TOTAL(STALLS)), 40 * lines,
+	check_eq(touch_total(area + 64 * 1024, lines, LINE, MSR_TOTAL(STALLS)), 40 * lines,
 		 "twice the private cache: cycles");
 	/* Of each set all but what was used first stay, as the stack is somewhere, too. */
 	touch(area + 64 * 1024, 1024, LINE, false);
-	check_eq(touch_total(area + 64 * 1024 + 128 * LINE, 1024 - 128, LINE, false, MSR_TOTAL(STALLS)),
+	check_eq(touch_total(area + 64 * 1024 + 128 * LINE, 1024 - 128, LINE, MSR_TOTAL(STALLS)),
 		 0, "what fits the private cache");
 	t_end();
 }
