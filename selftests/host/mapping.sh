@@ -7,56 +7,39 @@
 # The regret of a choice is by how much the better one of local and interleaved beats it. The guest's own count of what
 # it has done says how fast it was, and a model of power which sockets that took (tools/vpmu/meter.h).
 
-. "$(dirname "$0")/../tap.sh"
+here=$(dirname "$(readlink -f "$0")")
+. "$here/../tap.sh"
+. "$here/lib.sh"
 vpmu=$BUILD/vpmu/vpmu
 dir=$(mktemp -d) || exit
 cd "$dir" || exit
-mkfifo stdin stdout
+. "$here/rawvm.sh"
 
 # What each of two vCPUs does (rawvm demand): lines of its own and lines that both have, each with 1 if it writes there,
 # and what it computes. A private cache has 1,024 lines, a last-level cache 16,384.
-declare -A kernels=(
+kernels=(
 	# They share.
-	[ping]='0 0 8 1 0'
-	[counter]='0 0 64 1 2000'
-	[table]='0 0 4096 1 0'
-	[blackboard]='1024 0 8192 1 0'
+	'ping 0 0 8 1 0'
+	'counter 0 0 64 1 2000'
+	'table 0 0 4096 1 0'
+	'blackboard 1024 0 8192 1 0'
 	# They want last-level caches, or ports to memory, of their own.
-	[reader]='32768 0 0 0 0'
-	[writer]='32768 1 0 0 0'
-	[cached]='12288 0 0 0 0'
-	[worker]='10240 1 0 0 3000'
+	'reader 32768 0 0 0 0'
+	'writer 32768 1 0 0 0'
+	'cached 12288 0 0 0 0'
+	'worker 10240 1 0 0 3000'
 	# Neither.
-	[computer]='0 0 0 0 10000'
-	[small]='512 1 0 0 1000'
-	[fitting]='4096 0 0 0 0'
-	[seldom]='64 1 1 1 200000'
+	'computer 0 0 0 0 10000'
+	'small 512 1 0 0 1000'
+	'fitting 4096 0 0 0 0'
+	'seldom 64 1 1 1 200000'
 )
-order=(ping counter table blackboard reader writer cached worker computer small fitting seldom)
-[ $# = 0 ] || order=("$@")
 modprobe msr
-sockets_msr=$((0xc0de0200))
 
 # switch VALUE: 1 or 0
 switch() {
 	printf '%b' "\\x0$1\\0\\0\\0\\0\\0\\0\\0" |
-		dd of=/dev/cpu/0/msr bs=8 oflag=seek_bytes seek=$sockets_msr status=none
-}
-
-start() {
-	# shellcheck disable=SC2086 # numbers
-	"$PROGRAMS/rawvm" demand ${kernels[$1]} <>stdin >stdout &
-	pid=$!
-	exec 3<stdout
-	read -r running <&3
-	[ "$running" = running ] || note "rawvm says '$running'"
-	mapfile -t tids < <(grep -lx rawvm /proc/$pid/task/*/comm | cut -d / -f 5 | grep -vx $pid | sort -n)
-}
-
-end() {
-	kill $pid
-	wait $pid 2>/dev/null
-	exec 3<&-
+		dd of=/dev/cpu/0/msr bs=8 oflag=seek_bytes seek=$((0xc0de0200)) status=none
 }
 
 # Sets now (us) and passes
@@ -88,8 +71,11 @@ pin() {
 
 switch 1
 echo "# kernel objective: speed local, interleaved, by the scheduler, of what was chosen"
-for kernel in "${order[@]}"; do
-	start "$kernel"
+for kernel in "${kernels[@]}"; do
+	read -r kernel demand <<<"$kernel"
+	[ $# = 0 ] || [[ " $* " == *" $kernel "* ]] || continue
+	# shellcheck disable=SC2086 # numbers
+	start demand $demand
 	pin 0-3 0-3
 	speed
 	none="$speed $sockets"
@@ -115,7 +101,7 @@ for kernel in "${order[@]}"; do
 done
 switch 0
 
-python3 - <<'END' >lines
+relay python3 - <<'END'
 import sys
 
 def power(sockets):
@@ -142,21 +128,14 @@ for line in open("results"):
         if name == "map":
             print(f"# {kernel}, {objective}: {mapping}, regret {regret:.3f}")
     if status != "0":
-        print(f"not ok {kernel}, {objective}: status {status}")
+        print(f"not ok - {kernel}, {objective}: status {status}")
 mean = {name: total / rows for name, total in sums.items()}
 for name in mean:
     print(f"# {name}: mean regret {mean[name]:.3f}, worst {worst[name]:.3f}")
-print("ok" if mean["map"] <= 1.02 else "not ok", "mean regret")
-print("ok" if worst["map"] <= 1.10 else "not ok", "worst regret")
+print("ok" if mean["map"] <= 1.02 else "not ok", "- mean regret")
+print("ok" if worst["map"] <= 1.10 else "not ok", "- worst regret")
 for name in "local", "interleaved", "scheduler":
-    print("ok" if mean["map"] <= mean[name] else "not ok", f"no worse than {name} always")
+    print("ok" if mean["map"] <= mean[name] else "not ok", f"- no worse than {name} always")
 END
-while read -r result what; do
-	case $result in
-	'#') echo "# $what" ;;
-	ok) ok "$what" ;;
-	*) not_ok "${what#ok }" ;;
-	esac
-done <lines
 rm -r "$dir"
 finish

@@ -3,12 +3,12 @@
 #
 # On an emulated host with the module: "vpmu pages" on a VM whose pages are known. Needs BUILD and PROGRAMS.
 
-. "$(dirname "$0")/../tap.sh"
+here=$(dirname "$(readlink -f "$0")")
+. "$here/../tap.sh"
 vpmu=$BUILD/vpmu/vpmu
-rawvm=$PROGRAMS/rawvm
 dir=$(mktemp -d) || exit
 cd "$dir" || exit
-mkfifo stdin stdout
+. "$here/rawvm.sh"
 
 # Of Intel's hosts libpfm4 knows the architectural events only. An instruction that loads and stores is one memory
 # operation of AMD's event, and two of the other.
@@ -27,19 +27,6 @@ is_wrong() {
 # json EXPRESSION: of pages.json (d)
 json() {
 	python3 -c "import json; d = json.load(open('pages.json')); print($1)"
-}
-
-# start MODE ARGUMENT...: a VM of rawvm's
-start() {
-	"$rawvm" "$@" <>stdin >stdout &
-	pid=$!
-	read -r running <stdout
-	[ "$running" = running ] || note "rawvm says '$running'"
-}
-
-end() {
-	kill $pid
-	wait $pid 2>/dev/null
 }
 
 # Of vCPU 0: loads from frames 32 to 71, writes to 100 to 129; of vCPU 1: 50 to 109, and 120 to 169
@@ -90,11 +77,11 @@ while read -r line; do
 	esac
 done < <(python3 compare.py $both "${work[@]}" 2>&1)
 
-tids=$(json '*(v["tid"] for v in d["vcpu"])')
-for tid in $tids; do
+listed=$(json '*(v["tid"] for v in d["vcpu"])')
+for tid in $listed; do
 	is "thread $tid is one of the VM's" "$(find /proc/$pid/task -maxdepth 1 -name "$tid" | wc -l)" 1
 done
-is "two threads" "$(wc -w <<<"$tids")" 2
+is "two threads" "$(wc -w <<<"$listed")" 2
 
 "$vpmu" pages $pid "${events[@]}" -c 100000 -t 60 >out 2>err
 is "as a table: status" $? 0
