@@ -217,10 +217,12 @@ static void intel_prepare(void)
 static void set_modes(unsigned int i, bool in_host, bool in_guest)
 {
 	unsigned int index = vpmu_hw_index(&intel_ops, i);
-	u64 held = __this_cpu_read(held_control);
-	u64 control = held ?: vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL), wanted;
+	u64 held = __this_cpu_read(held_control), control, wanted;
 
-	/* One instruction each, as an NMI may change other bits. */
+	/*
+	 * One instruction each, as an NMI may change other bits.  And before global control is
+	 * read, as host perf's handler of an NMI writes that register by these masks.
+	 */
 	if (in_host)
 		__clear_bit(index, vpmu_compat_only_in_guest());
 	else
@@ -231,6 +233,7 @@ static void set_modes(unsigned int i, bool in_host, bool in_guest)
 		__set_bit(index, vpmu_compat_only_in_host());
 
 	/* This is host mode; for the VM entry KVM reads the masks. */
+	control = held ?: vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
 	wanted = in_host ? control | bit_of(i) : control & ~bit_of(i);
 	if (held)
 		__this_cpu_write(held_control, wanted);

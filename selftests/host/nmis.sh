@@ -22,9 +22,24 @@ parameter() {
 
 sysctl -q kernel.nmi_watchdog=0
 
+# A guest's counter is started and stopped: at each instruction of that
+vendor=amd
+! grep -q GenuineIntel /proc/cpuinfo || vendor=intel
+places="${vendor}_start ${vendor}_stop"
+# Unless it is part of the former
+! grep -q ' set_modes.*\[kvm_vpmu\]' /proc/kallsyms || places+=" kvm_vpmu:set_modes"
+for place in $places; do
+	start_nmis $place within=Y
+	name="NMIs within ${place#*:}"
+	relay "$BUILD/kvm/nmis" "$name" starts
+	within "$name" "$(parameter came)" 500 1000000
+	within "$name: instructions that they came at" "$(parameter places)" 10 1000
+	rmmod nmis
+done
+
 # AMD: a guest's overflow status is in hardware, in guest mode and around it. NMIs are held there, so that they come
 # in guest mode, where they make the guest exit.
-if ! grep -q GenuineIntel /proc/cpuinfo; then
+if [ $vendor = amd ]; then
 	for place in kvm_wait_lapic_expire vpmu_fast_exit; do
 		start_nmis $place every=3
 		relay "$BUILD/kvm/nmis" "NMIs at $place"

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * NMIs of another origin than an overflow.  Intel: beside a guest that borrows counters of host perf's, what
- * both have counted then.  AMD: while a guest's overflow status is in hardware (kmod/open.c).  TAP; the argument
- * names the tests.  nmis.sh makes the NMIs.
+ * NMIs of another origin than an overflow.  TAP; nmis.sh makes the NMIs.
+ *
+ *	nmis NAME
+ *		Intel: beside a guest that borrows counters of host perf's, what both have counted then.  AMD: while a
+ *		guest's overflow status is in hardware (kmod/open.c).
+ *	nmis NAME starts
+ *		what a guest counts that starts and stops its counters all the time
+ *
+ * NAME is the tests'.
  *
  * No NMI watchdog: the host's events are to have all counters, or none.
  */
@@ -170,12 +176,61 @@ static void borrowed(const char *name)
 	free_vm(&vm);
 }
 
+/* ESI times: stop the counter whose select's address is at SELECT, start it, and branch as often as follows. */
+#define SELECT		0x2100
+#define COUNTED		21
+extern const char starts_start[], starts_end[];
+asm(".code16\n"
+    ".globl starts_start, starts_end\n"
+    "starts_start:\n"
+    "1:	mov 0x2100, %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov 0x2104, %eax\n"
+    "	wrmsr\n"
+    "	mov $20, %ebp\n"
+    "2:	dec %ebp\n"
+    "	jnz 2b\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "starts_end:\n"
+    ".code64\n");
+
+/*
+ * Host perf's handler stops and starts all counters, as the host has an event, which counts in guest mode, too: so
+ * host perf's global control need not be switched when the guest has no counter.
+ */
+static void starts(const char *name)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = PERF_COUNT_HW_INSTRUCTIONS,
+	};
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	int event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+
+	if (event < 0)
+		err(1, "perf_event_open");
+	put_counter(&vm, pmu, 0, BRANCHES | OS, 0);
+	load_code(&vm, starts_start, starts_end, (struct kvm_regs){ .rsi = ROUNDS });
+	*word_at(&vm, SELECT) = pmu.select;
+	*word_at(&vm, SELECT + 4) = event_here(BRANCHES | OS | EN);
+	run_until(&vm, KVM_EXIT_IO);
+	is(counter(&vm, pmu, 0), (uint64_t)COUNTED * ROUNDS, "%s: branches", name);
+	close(event);
+	free_vm(&vm);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "NMIs";
 
 	pin(0, 0);
-	if (on_intel())
+	if (argc > 2 && !strcmp(argv[2], "starts"))
+		starts(name);
+	else if (on_intel())
 		borrowed(name);
 	else
 		open_status(name);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sends NMIs to this CPU where a kernel function begins, as any other CPU could do at any time.
- * At another function, looks whether an MSR has all of the bits that it should have.  Counts the
- * NMIs that nobody knows, its own ones among them if it doesn't claim these.
+ * Sends NMIs to this CPU where a kernel function begins, or at each of its instructions in turn, as
+ * any other CPU could do at any time.  At another function, looks whether an MSR has all of the
+ * bits that it should have.  Counts the NMIs that nobody knows, its own ones among them if it
+ * doesn't claim these.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -15,6 +16,10 @@
 static char *symbol;
 module_param(symbol, charp, 0444);
 MODULE_PARM_DESC(symbol, "the function that NMIs come at");
+
+static bool within;
+module_param(within, bool, 0444);
+MODULE_PARM_DESC(within, "at each of its instructions in turn, one for a call (default: N)");
 
 static unsigned int every = 1;
 module_param(every, uint, 0444);
@@ -52,13 +57,34 @@ static unsigned int missing;
 module_param(missing, uint, 0444);
 MODULE_PARM_DESC(missing, "of these, how often bits were missing (read only)");
 
+static unsigned int places;
+module_param(places, uint, 0444);
+MODULE_PARM_DESC(places, "instructions that NMIs came at so far (read only)");
+
+/* The function's instructions, the first one first */
+#define MOST_INSTRUCTIONS	400
+static struct kprobe probes[MOST_INSTRUCTIONS];
+static bool reached[MOST_INSTRUCTIONS];
+static unsigned int nr_probes;
+
 static unsigned int calls;
+static int target = -1;		/* the instruction that this call's NMI comes at; -1: none */
 static DEFINE_PER_CPU(bool, on_its_way);
 
-static int notrace begins(struct kprobe *probe, struct pt_regs *regs)
+static int notrace reaches(struct kprobe *probe, struct pt_regs *regs)
 {
-	if (++calls % every)
+	int i = probe - probes;
+
+	if (!i) {
+		calls++;
+		target = calls % every ? -1 : calls / every % nr_probes;
+	}
+	if (i != target)
 		return 0;
+	target = -1;
+	if (!reached[i])
+		places++;
+	reached[i] = true;
 	__this_cpu_write(on_its_way, true);
 	apic->send_IPI(smp_processor_id(), NMI_VECTOR);
 	return 0;
@@ -88,8 +114,48 @@ static int nobodys(unsigned int type, struct pt_regs *regs)
 	return NMI_HANDLED;
 }
 
-static struct kprobe probe = { .pre_handler = begins };
 static struct kprobe look_probe = { .pre_handler = look_at };
+
+static void unregister_probes(void)
+{
+	while (nr_probes)
+		unregister_kprobe(&probes[--nr_probes]);
+}
+
+static int add_probe(unsigned int offset)
+{
+	struct kprobe *p = &probes[nr_probes];
+	int err;
+
+	if (nr_probes == MOST_INSTRUCTIONS)
+		return -E2BIG;
+	*p = (struct kprobe){ .pre_handler = reaches, .symbol_name = symbol, .offset = offset };
+	err = register_kprobe(p);
+	if (!err)
+		nr_probes++;
+	return err;
+}
+
+/* Kprobes refuses what isn't an instruction's first byte. */
+static int add_others(void)
+{
+	char name[KSYM_SYMBOL_LEN];
+	unsigned long size;
+	unsigned int i;
+	char *slash;
+	int err;
+
+	sprint_symbol(name, (unsigned long)probes[0].addr);
+	slash = strchr(name, '/');
+	if (!slash || sscanf(slash, "/0x%lx", &size) != 1)
+		return -EINVAL;
+	for (i = 1; i < size; i++) {
+		err = add_probe(i);
+		if (err && err != -EILSEQ && err != -EINVAL)
+			return err;
+	}
+	return 0;
+}
 
 static int __init nmis_init(void)
 {
@@ -111,10 +177,12 @@ static int __init nmis_init(void)
 		if (err)
 			goto no_look;
 	}
-	probe.symbol_name = symbol;
-	err = register_kprobe(&probe);
+	err = add_probe(0);
+	if (!err && within)
+		err = add_others();
 	if (!err)
 		return 0;
+	unregister_probes();
 	if (look)
 		unregister_kprobe(&look_probe);
 no_look:
@@ -127,7 +195,7 @@ no_unknown:
 
 static void __exit nmis_exit(void)
 {
-	unregister_kprobe(&probe);
+	unregister_probes();
 	if (look)
 		unregister_kprobe(&look_probe);
 	if (!claim)
@@ -137,5 +205,5 @@ static void __exit nmis_exit(void)
 
 module_init(nmis_init);
 module_exit(nmis_exit);
-MODULE_DESCRIPTION("Sends NMIs where a kernel function begins");
+MODULE_DESCRIPTION("Sends NMIs where a kernel function begins, or at its instructions");
 MODULE_LICENSE("GPL");
