@@ -161,7 +161,10 @@ if ! wait_for "$taps/web.tap" '^#'; then
 fi
 is "vpmu-guest-map in the guest" "$(head -c 7 "$taps/web.tap")" "# begin"
 sed 's/^/# /' "$dir/web.err"
-"$vpmu" record -g -c 100003 -o web.data web -- sleep 5 2>log
+# The program's two functions take turns of 30,000 cycles together. A period of a third of a turn, say, would hit
+# the same three places of a thousand turns.
+period=108571
+"$vpmu" record -g -c $period -o web.data web -- sleep 5 2>log
 is "record of one VM: status" $? 0
 sed 's/^/# /' log
 end_qemu web
@@ -171,7 +174,7 @@ is "one VM: of another" "$(json "[w for w in d['who'] if w['vm_name'] != 'web']"
 # samples_of FUNCTION: of the process in user mode; "" for all
 samples_of() {
 	json "sum(f['value'] for f in d['functions'] if f['process'] == 'profile' and f['where'] == 'guest user'
-	and '$1' in ('', f['function'])) // 100003"
+	and '$1' in ('', f['function'])) // $period"
 }
 # The guest's other process takes turns with this one, so where a turn's samples are is chance: within five standard
 # deviations of as many draws
