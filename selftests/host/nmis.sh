@@ -29,7 +29,7 @@ places="${vendor}_start ${vendor}_stop"
 # Unless it is part of the former
 ! grep -q ' set_modes.*\[kvm_vpmu\]' /proc/kallsyms || places+=" kvm_vpmu:set_modes"
 for place in $places; do
-	start_nmis $place within=Y
+	start_nmis "$place" within=Y
 	name="NMIs within ${place#*:}"
 	relay "$BUILD/kvm/nmis" "$name" starts
 	within "$name" "$(parameter came)" 500 1000000
@@ -39,7 +39,7 @@ done
 
 # AMD: a guest's overflow status is in hardware, in guest mode and around it. NMIs are held there, so that they come
 # in guest mode, where they make the guest exit.
-if [ $vendor = amd ]; then
+if [ "$vendor" = amd ]; then
 	for place in kvm_wait_lapic_expire vpmu_fast_exit; do
 		start_nmis $place every=3
 		relay "$BUILD/kvm/nmis" "NMIs at $place"

@@ -17,6 +17,7 @@
 
 #include "tap.h"
 #include "sampler.h"
+#include "figures.h"
 #include "pin.h"
 
 #define PERIOD		5000
@@ -40,12 +41,19 @@ static uint64_t host_read(uint32_t msr)
 	return value;
 }
 
-static uint64_t accesses(void)
+static struct kvm_vpmu_info info(void)
 {
 	struct kvm_vpmu_info info;
 
 	IOCTL(device, KVM_VPMU_GET_INFO, &info);
-	return info.rdmsr + info.wrmsr + info.rdpmc;
+	return info;
+}
+
+static uint64_t accesses(void)
+{
+	struct kvm_vpmu_info i = info();
+
+	return i.rdmsr + i.wrmsr + i.rdpmc;
 }
 
 /* A host event on this CPU that never leaves its counter; in kernel mode, which the host's part of this is */
@@ -91,6 +99,67 @@ static void count_on_all(struct vm *vm, struct pmu pmu, unsigned int first, uint
 	set_msr(vm, INTEL_CONTROL, counter_bits(pmu));
 }
 
+/* Which of @vm's counters borrow? */
+static unsigned long borrowing(const struct vm *vm)
+{
+	struct kvm_vpmu_vcpu v = figures(device, vm);
+	unsigned long mask = 0;
+
+	for (unsigned int i = 0; i < v.counters; i++)
+		if (v.counter[i].flags & KVM_VPMU_COUNTER_BORROWS)
+			mask |= 1ul << i;
+	return mask;
+}
+
+/* The host's watchdog has one counter, the guest wants two of those that are free. */
+static void free_ones(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = LOOPS });
+	put_counter(&vm, pmu, 0, BRANCHES | OS | EN, 0);
+	put_counter(&vm, pmu, 1, BRANCHES | OS | EN, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	is(figures(device, &vm).borrowed, 0, "free counters: VM entries with a borrowed one");
+	is(borrowing(&vm), 0, "free counters: those that borrow");
+	free_vm(&vm);
+}
+
+/*
+ * One more than are free, and the last one counts while KVM works for the guest, which a counter can't that borrows:
+ * another one borrows.  AMD: Intel's have a fixed counter for cycles.
+ */
+static void counts_in_kvm(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = LOOPS });
+	for (unsigned int i = 0; i < pmu.nr - 1; i++)
+		put_counter(&vm, pmu, i, INSTRUCTIONS | OS | EN, 0);
+	put_counter(&vm, pmu, pmu.nr - 1, CYCLES | OS | EN, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	is(figures(device, &vm).gaps, 0, "cycles beside others: stays that they missed what KVM did behind");
+	for (unsigned int i = 0; i < pmu.nr - 1; i++)
+		is(counter(&vm, pmu, i), loop_counts(INSTRUCTIONS, LOOPS, true), "cycles beside others: counter %u", i);
+	free_vm(&vm);
+}
+
+/* A counter runs while it is on a physical one; one that borrows isn't while KVM works for the guest. */
+static void check_times(const struct vm *vm)
+{
+	struct kvm_vpmu_vcpu v = figures(device, vm);
+	unsigned int less = 0, wrong = 0;
+
+	for (unsigned int i = 0; i < v.counters; i++) {
+		less += v.counter[i].running_ns < v.counter[i].enabled_ns;
+		wrong += v.counter[i].running_ns > v.counter[i].enabled_ns;
+	}
+	check(less, "all counters: %u ran for less time than they were enabled", less);
+	is(wrong, 0, "all counters: those that ran for longer than they were enabled");
+}
+
 /* All counters that the guest has, and interrupts of one of them: what does the host have then? */
 static void host_gets_back(void)
 {
@@ -107,6 +176,7 @@ static void host_gets_back(void)
 	count_on_all(&vm, pmu, 2, INSTRUCTIONS, 0);
 	run_until(&vm, KVM_EXIT_IO);
 	check_sampler(&vm, ROUNDS, PERIOD, "all counters");
+	check_times(&vm);
 	for (unsigned int i = 2; i < pmu.nr; i++)
 		is(counter(&vm, pmu, i), counter(&vm, pmu, 1), "all counters: counter %u has them, too", i);
 	host_state(after);
@@ -129,12 +199,17 @@ static void quiet_overflow(void)
 	struct vm vm = make_vm(true);
 	struct pmu pmu = pmu_of(&vm);
 	uint64_t before, took, wrong = 0;
+	struct kvm_vpmu_info first, last;
 
 	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = LOOPS });
 	count_on_all(&vm, pmu, 0, INSTRUCTIONS, NEG(100));
 	before = accesses();
+	first = info();
 	run_until(&vm, KVM_EXIT_IO);
+	last = info();
 	took = accesses() - before;
+	check(last.rdmsr > first.rdmsr && last.wrmsr > first.wrmsr && last.rdpmc > first.rdpmc,
+	      "accesses of each kind are counted");
 	for (unsigned int i = 0; i < pmu.nr; i++)
 		wrong += counter(&vm, pmu, i) != loop_counts(INSTRUCTIONS, LOOPS, true) - 100;
 	is(wrong, 0, "overflows without an interrupt: counters that are wrong");
@@ -228,6 +303,9 @@ int main(int argc, __attribute__((unused)) char **argv)
 	host_msr = open("/dev/cpu/0/msr", O_RDONLY);
 	if (host_msr < 0)
 		err(1, "/dev/cpu/0/msr");
+	free_ones();
+	if (!on_intel())
+		counts_in_kvm();
 	host_gets_back();
 	quiet_overflow();
 	interrupts_cost();

@@ -304,6 +304,64 @@ static void threads(void)
 	free_vm(&vm);
 }
 
+/*
+ * More instructions that KVM completes than a counter runs ahead at most, where VM entries don't count, and then an
+ * overflow.
+ */
+static void beyond_margin(void)
+{
+	unsigned int rounds = 7000, period = 700001;
+	struct vm vm = make_sampler(rounds, period);
+
+	run_until(&vm, KVM_EXIT_IO);
+	check_sampler(&vm, rounds, period, "behind 6,666 CPUIDs");
+	free_vm(&vm);
+}
+
+/*
+ * ESI times, one event more each time: start the counter whose number is at 0x2108 so that it overflows EDI events later,
+ * and wait for the interrupt.  RESULT: the longest wait, in turns of a loop of 3 instructions.
+ */
+extern const char wait_start[], wait_end[];
+asm(".code16\n"
+    ".globl wait_start, wait_end\n"
+    "wait_start:\n"
+    "1:	movl $0, 0x2200\n"
+    "	mov 0x2108, %ecx\n"
+    "	mov %edi, %eax\n"
+    "	neg %eax\n"
+    "	mov $0xffff, %edx\n"
+    "	wrmsr\n"
+    "	xor %edx, %edx\n"
+    "2:	inc %edx\n"
+    "	cmpl $0, 0x2200\n"
+    "	je 2b\n"
+    "	cmp 0x2000, %edx\n"
+    "	jbe 3f\n"
+    "	mov %edx, 0x2000\n"
+    "3:	inc %edi\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "wait_end:\n"
+    ".code64\n");
+
+/* Cycles count while KVM works for the guest, so the counter overflows at each place of KVM's way to the VM entry. */
+static void anywhere_in_kvm(void)
+{
+	unsigned int rounds = 4000;
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct pmu pmu = pmu_of(&vm);
+
+	load_code(&vm, wait_start, wait_end, (struct kvm_regs){ .rsi = rounds, .rdi = 1 });
+	handle_nmis(&vm, NEG(1ull << 40));
+	put_counter(&vm, pmu, 0, CYCLES | OS | INT | EN, NEG(1ull << 40));
+	run_until(&vm, KVM_EXIT_IO);
+	check(*word_at(&vm, RESULT) < rounds / 2, "overflows in KVM: the longest wait for an interrupt, %u turns",
+	      *word_at(&vm, RESULT));
+	free_vm(&vm);
+}
+
 int main(void)
 {
 	masked();
@@ -311,6 +369,8 @@ int main(void)
 	out_of_run();
 	vector();
 	around_exit();
+	beyond_margin();
+	anywhere_in_kvm();
 	signals();
 	threads();
 	return finish();

@@ -201,6 +201,22 @@ static void check_samples(const char *what, struct kvm_vpmu_profile profile)
 	free_vm(&vm);
 }
 
+/* What host perf leaves out, as there are too many samples, is counted. */
+static void check_throttled(void)
+{
+	struct vm vm = make_vm(true);
+	struct profile p;
+
+	load_spin(&vm);
+	profile_limit("1000");
+	p = profile_open(device, instructions());
+	spin(&vm, 1000);
+	check(p.ring->throttled, "a limit: throttled %llu times", (unsigned long long)p.ring->throttled);
+	profile_close(&p);
+	profile_limit(PROFILE_NO_LIMIT);
+	free_vm(&vm);
+}
+
 /* The VM's events are observed as long as such a profile is open. */
 static void check_observed(void)
 {
@@ -815,6 +831,7 @@ int main(void)
 	profile_warm_up(device);
 	check_arguments();
 	check_samples("all of a CPU", instructions());
+	check_throttled();
 	check_observed();
 	check_reasons();
 	check_filter();

@@ -71,11 +71,11 @@ asm(".globl loop64_start, loop64_end\n"
 static int device;
 
 static const struct mode modes[] = {
-	{ "kernel", 0xffffffff80000000, 4, 1, false },
-	{ "kernel, pages of 2 MiB", 0xffff888000000000, 4, 2, false },
-	{ "process", 0x400000000000, 4, 1, true },
-	{ "process, pages of 1 GiB", 0x7f0000000000, 4, 3, true },
-	{ "5 levels", 0xff11000000000000, 5, 1, false },
+	{ "kernel", 0xffffffff80000000, 4, 1, false, false },
+	{ "kernel, pages of 2 MiB", 0xffff888000000000, 4, 2, false, false },
+	{ "process", 0x400000000000, 4, 1, true, false },
+	{ "process, pages of 1 GiB", 0x7f0000000000, 4, 3, true, false },
+	{ "5 levels", 0xff11000000000000, 5, 1, false, false },
 };
 
 static struct kvm_vpmu_profile with_stacks(void)
@@ -524,7 +524,7 @@ static void expect_words(struct vm *vm, uint64_t rsp, unsigned int nr, unsigned 
 /* What belongs to no stack isn't there, and an interrupt's stack goes on where the kernel was. */
 static void check_stacks_of_words(void)
 {
-	static const struct mode m = { "words", 0xffff888000000000, 4, 1, false };
+	static const struct mode m = { "words", 0xffff888000000000, 4, 1, false, false };
 	const uint64_t page = m.base + FRAMES, rsp = page + 0xf00, other = page + 0x8000;
 	const uint64_t interrupted[] = {
 		(uint64_t)KVM_VPMU_WORDS_NEXT << KVM_VPMU_WORDS_OFFSET | (other & OFFSET_MASK),

@@ -140,6 +140,31 @@ static void reserved_bits(void **state)
 	assert_int_equal(reserved(&v4, GUEST_REG_STATUS_SET), ~0x7000000ffULL);
 }
 
+static void each_change_is_another_configuration(void **state)
+{
+	const struct guest_config config = {
+		.set = GUEST_INTEL, .version = 2, .general = 4, .fixed = 3, .full_width = true,
+	};
+	struct guest_config other = config;
+	struct guest_pmu pmu;
+
+	vpmu_guest_reset(&pmu, &config);
+	assert_true(vpmu_guest_has_config(&pmu, &config));
+	other.version = 3;
+	assert_false(vpmu_guest_has_config(&pmu, &other));
+	other = config;
+	other.general = 3;
+	assert_false(vpmu_guest_has_config(&pmu, &other));
+	other = config;
+	other.fixed = 2;
+	assert_false(vpmu_guest_has_config(&pmu, &other));
+	other = config;
+	other.full_width = false;
+	assert_false(vpmu_guest_has_config(&pmu, &other));
+	other = (struct guest_config){ .set = GUEST_NONE };
+	assert_false(vpmu_guest_has_config(&pmu, &other));
+}
+
 static void tsx_has_bits_of_its_own(void **state)
 {
 	struct guest_config config = {
@@ -245,6 +270,7 @@ int main(void)
 		cmocka_unit_test(bits_of_counters),
 		cmocka_unit_test(rdpmc_numbers_fixed_counters_apart),
 		cmocka_unit_test(reserved_bits),
+		cmocka_unit_test(each_change_is_another_configuration),
 		cmocka_unit_test(tsx_has_bits_of_its_own),
 		cmocka_unit_test(fixed_counters_have_selects),
 		cmocka_unit_test(counting_needs_enable_level_and_control),

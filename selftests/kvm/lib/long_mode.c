@@ -80,7 +80,7 @@ bool make_long_mode(struct vm *vm, const struct mode *m, const char *start, cons
 {
 	struct kvm_sregs sregs;
 
-	*vm = make_vm_with(0, SIZE);
+	*vm = make_vm_with(m->apic ? VM_APIC : 0, SIZE);
 	make_tables(vm, m);
 	load_code(vm, start, end, (struct kvm_regs){ });
 	IOCTL(vm->vcpu, KVM_GET_SREGS, &sregs);

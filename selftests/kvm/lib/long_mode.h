@@ -27,6 +27,7 @@
  * @levels: of page tables, 4 or 5
  * @leaf: in which of them its pages are, from 1 (4 KiB) to 3 (1 GiB)
  * @user: at privilege level 3
+ * @apic: with a local APIC
  */
 struct mode {
 	const char *name;
@@ -34,6 +35,7 @@ struct mode {
 	unsigned int levels;
 	unsigned int leaf;
 	bool user;
+	bool apic;
 };
 
 /*

@@ -26,14 +26,19 @@ static void throttle_again(void)
 	put_string(PERCENT, percent);
 }
 
+void profile_limit(const char *samples)
+{
+	put_string(PERCENT, "99");
+	put_string(RATE, samples);
+	put_string(PERCENT, "0");
+}
+
 void profile_unthrottle(void)
 {
 	get_string(PERCENT, percent, sizeof(percent));
 	get_string(RATE, rate, sizeof(rate));
 	atexit(throttle_again);
-	put_string(PERCENT, "99");
-	put_string(RATE, "1000000");
-	put_string(PERCENT, "0");
+	profile_limit(PROFILE_NO_LIMIT);
 }
 
 void profile_warm_up(int device)

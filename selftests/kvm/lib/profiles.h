@@ -18,6 +18,10 @@ struct profile {
 /* Bytes to map, for a ring of that many */
 size_t profile_size(uint32_t records);
 
+/* So many samples a second, as text, before host perf pauses an event until the next tick */
+#define PROFILE_NO_LIMIT	"1000000"
+void profile_limit(const char *samples);
+
 /* Host perf pauses no event until the test ends, however busy the emulator's host is. */
 void profile_unthrottle(void);
 
