@@ -26,9 +26,9 @@
 
 /* With call graphs: how many calls deep the guest is; 0: none */
 static unsigned int calls;
-static const struct mode process = { "process", 0x400000000000, 4, 1, true };
+static const struct mode process = { "process", 0x400000000000, 4, 1, true, false };
 /* With the words of its stack, too: a kernel, and behind its stack nothing is mapped */
-static const struct mode kernel = { "kernel", 0xffffffff80000000, 4, 1, false };
+static const struct mode kernel = { "kernel", 0xffffffff80000000, 4, 1, false, false };
 static const struct mode *mode = &process;
 #define DEEP_ROUNDS	500000
 
