@@ -172,8 +172,12 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 	pc->lending = rdtsc() - pc->lent_since;
 	barrier();
 	pc->busy = false;
-	if (vpmu_hw->release_before_entry)
-		vpmu_hw->release_nmis();
+	if (!vpmu_hw->release_before_entry)
+		return;
+	vpmu_hw->release_nmis();
+	/* An NMI within may have given counters back, and then counts by the control of before. */
+	if (vpmu_hw->returned && READ_ONCE(pc->lent) != pc->was_lent)
+		vpmu_hw->returned(pc->was_lent & ~READ_ONCE(pc->lent));
 }
 
 void vpmu_give_back(struct vpmu_vcpu *vv)

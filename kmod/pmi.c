@@ -96,8 +96,8 @@ static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 		vpmu_hw->nmi_ended();
 	vpmu_hw->resume(pc->paused);
 	pc->paused = 0;
-	/* Perf's handler has enabled all counters, even while some are being lent. */
-	if (pc->busy && vpmu_hw->hold_again)
+	/* Perf's handler has enabled all counters, even while NMIs are held. */
+	if (vpmu_hw->hold_again)
 		vpmu_hw->hold_again();
 	if (pc->handled && vpmu_hw->masks_interrupt)
 		vpmu_compat_enable_pmi();

@@ -343,6 +343,14 @@ static void intel_resume(u64 paused)
 		vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, paused);
 }
 
+static void intel_release_nmis(void)
+{
+	u64 control = __this_cpu_read(held_control);
+
+	__this_cpu_write(held_control, 0);
+	intel_resume(control);
+}
+
 /*
  * NMIs can't be held here.  But with all counters stopped none overflows, and if none has, host
  * perf's handler touches no counter, whatever the NMI was for.
@@ -350,14 +358,17 @@ static void intel_resume(u64 paused)
 static bool intel_hold_nmis(u64 quiet)
 {
 	u64 loud = bits_of((BIT_ULL(intel_ops.nr) - 1) & ~quiet) | STATUS_BUFFER;
-	u64 control = intel_pause();
+	u64 control = vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_CTRL);
 
-	if (vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & loud) {
-		intel_resume(control);
-		return false;
-	}
+	/* First, as host perf's handler of an NMI enables all counters (intel_hold_again()). */
 	__this_cpu_write(held_control, control);
-	return true;
+	barrier();
+	if (control)
+		vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, 0);
+	if (!(vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & loud))
+		return true;
+	intel_release_nmis();
+	return false;
 }
 
 static void intel_hold_again(void)
@@ -384,14 +395,6 @@ static void intel_returned(u64 mask)
 		__this_cpu_write(held_control, wanted);
 	else if (wanted != control)
 		vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, wanted);
-}
-
-static void intel_release_nmis(void)
-{
-	u64 control = __this_cpu_read(held_control);
-
-	__this_cpu_write(held_control, 0);
-	intel_resume(control);
 }
 
 static struct hw_ops intel_ops = {

@@ -21,10 +21,15 @@ parameter() {
 }
 
 sysctl -q kernel.nmi_watchdog=0
+vendor=amd
+if grep -q GenuineIntel /proc/cpuinfo; then
+	vendor=intel
+	modprobe msr
+	# Whenever an event of its comes or goes, host perf lets all counters count, whatever each of them does.
+	all=$(msr $control)
+fi
 
 # A guest's counter is started and stopped: at each instruction of that
-vendor=amd
-! grep -q GenuineIntel /proc/cpuinfo || vendor=intel
 places="${vendor}_start ${vendor}_stop"
 # Unless it is part of the former
 ! grep -q ' set_modes.*\[kvm_vpmu\]' /proc/kallsyms || places+=" kvm_vpmu:set_modes"
@@ -50,11 +55,8 @@ if [ "$vendor" = amd ]; then
 	finish
 fi
 
-modprobe msr
 # A guest borrows counters of the host's: before it does, while it does, when host perf has told KVM which counters
 # count in guest mode, and while it gives them back. Not at each VM entry, or the guest gets nowhere.
-# Whenever an event of its comes or goes, host perf lets all counters count, whatever each of them does.
-all=$(msr $control)
 for place in vpmu_borrow intel_borrow intel_release_nmis kvm_wait_lapic_expire \
 	vpmu_give_back intel_give_back intel_returned; do
 	start_nmis $place every=3 look=vmx_handle_exit_irqoff msr=$((control)) wanted="$all"
@@ -62,6 +64,17 @@ for place in vpmu_borrow intel_borrow intel_release_nmis kvm_wait_lapic_expire \
 	within "NMIs at $place" "$(parameter came)" 500 1000000
 	within "NMIs at $place: looks at the host's counters behind VM exits" "$(parameter looks)" 1500 1000000
 	is "NMIs at $place: looks that found some of them off" "$(parameter missing)" 0
+	rmmod nmis
+done
+
+# The same at each instruction of where the module keeps handlers of NMIs away from the counters, and of where that ends
+for place in intel_hold_nmis intel_release_nmis; do
+	name="NMIs within $place"
+	start_nmis $place within=Y every=3 look=vmx_handle_exit_irqoff msr=$((control)) wanted="$all"
+	relay "$BUILD/kvm/nmis" "$name"
+	within "$name" "$(parameter came)" 300 1000000
+	within "$name: instructions that they came at" "$(parameter places)" 10 1000
+	is "$name: looks that found some of the host's counters off" "$(parameter missing)" 0
 	rmmod nmis
 done
 sysctl -q kernel.nmi_watchdog=1
