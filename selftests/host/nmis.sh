@@ -31,8 +31,8 @@ fi
 
 # A guest's counter is started and stopped: at each instruction of that
 places="${vendor}_start ${vendor}_stop"
-# Unless it is part of the former
-! grep -q ' set_modes.*\[kvm_vpmu\]' /proc/kallsyms || places+=" kvm_vpmu:set_modes"
+# Intel's, unless it is part of the former
+[ $vendor = amd ] || ! grep -q ' set_modes.*\[kvm_vpmu\]' /proc/kallsyms || places+=" kvm_vpmu:set_modes"
 for place in $places; do
 	start_nmis "$place" within=Y
 	name="NMIs within ${place#*:}"
