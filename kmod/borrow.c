@@ -130,7 +130,7 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	enum compat_loss losses[VPMU_MAX_COUNTERS];
-	unsigned long pairs;
+	unsigned long pairs, returned;
 	unsigned int i;
 	int slot, level;
 
@@ -175,9 +175,10 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 	if (!vpmu_hw->release_before_entry)
 		return;
 	vpmu_hw->release_nmis();
-	/* An NMI within may have given counters back, and then counts by the control of before. */
-	if (vpmu_hw->returned && READ_ONCE(pc->lent) != pc->was_lent)
-		vpmu_hw->returned(pc->was_lent & ~READ_ONCE(pc->lent));
+	/* The handler of an NMI just then gave counters back; that release was for lent ones. */
+	returned = pc->was_lent & ~READ_ONCE(pc->lent);
+	if (returned && vpmu_hw->returned)
+		vpmu_hw->returned(returned);
 }
 
 void vpmu_give_back(struct vpmu_vcpu *vv)

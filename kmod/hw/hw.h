@@ -53,8 +53,8 @@ struct hw_saved {
  * @hold_nmis: no NMI by which host perf's handler would read counters, until @release_nmis or the
  *	VM exit; false if one is on its way, or if NMIs can't be held.  @quiet: mask of the
  *	counters that overflow without an NMI
- * @hold_again: an NMI came all the same, for another reason, and its handlers have run: hold NMIs
- *	as before; NULL where none can come
+ * @hold_again: an NMI came, and its handlers have run: if NMIs were held, hold them as before;
+ *	NULL where none can come then
  * @release_nmis: the opposite
  * @returned: the counters in @mask are host perf's again: let them count in host mode if they did
  *	before; NULL where only the event select decides that
