@@ -57,24 +57,26 @@ fi
 
 # A guest borrows counters of the host's: before it does, while it does, when host perf has told KVM which counters
 # count in guest mode, and while it gives them back. Not at each VM entry, or the guest gets nowhere.
+# lend NAME PLACE OPTION...
+lend() {
+	local name=$1 place=$2
+	shift 2
+	start_nmis "$place" every=3 look=vmx_handle_exit_irqoff msr=$((control)) wanted="$all" "$@"
+	relay "$BUILD/kvm/nmis" "$name"
+	within "$name" "$(parameter came)" 500 1000000
+	within "$name: looks at the host's counters behind VM exits" "$(parameter looks)" 1500 1000000
+	is "$name: looks that found some of them off" "$(parameter missing)" 0
+}
 for place in vpmu_borrow intel_borrow intel_release_nmis kvm_wait_lapic_expire \
 	vpmu_give_back intel_give_back intel_returned; do
-	start_nmis $place every=3 look=vmx_handle_exit_irqoff msr=$((control)) wanted="$all"
-	relay "$BUILD/kvm/nmis" "NMIs at $place"
-	within "NMIs at $place" "$(parameter came)" 500 1000000
-	within "NMIs at $place: looks at the host's counters behind VM exits" "$(parameter looks)" 1500 1000000
-	is "NMIs at $place: looks that found some of them off" "$(parameter missing)" 0
+	lend "NMIs at $place" $place
 	rmmod nmis
 done
 
 # The same at each instruction of where the module keeps handlers of NMIs away from the counters, and of where that ends
 for place in intel_hold_nmis intel_release_nmis; do
-	name="NMIs within $place"
-	start_nmis $place within=Y every=3 look=vmx_handle_exit_irqoff msr=$((control)) wanted="$all"
-	relay "$BUILD/kvm/nmis" "$name"
-	within "$name" "$(parameter came)" 300 1000000
-	within "$name: instructions that they came at" "$(parameter places)" 10 1000
-	is "$name: looks that found some of the host's counters off" "$(parameter missing)" 0
+	lend "NMIs within $place" $place within=Y
+	within "NMIs within $place: instructions that they came at" "$(parameter places)" 10 1000
 	rmmod nmis
 done
 sysctl -q kernel.nmi_watchdog=1

@@ -49,10 +49,8 @@ static struct kvm_vpmu_info info(void)
 	return info;
 }
 
-static uint64_t accesses(void)
+static uint64_t accesses(struct kvm_vpmu_info i)
 {
-	struct kvm_vpmu_info i = info();
-
 	return i.rdmsr + i.wrmsr + i.rdpmc;
 }
 
@@ -198,16 +196,15 @@ static void quiet_overflow(void)
 {
 	struct vm vm = make_vm(true);
 	struct pmu pmu = pmu_of(&vm);
-	uint64_t before, took, wrong = 0;
 	struct kvm_vpmu_info first, last;
+	uint64_t took, wrong = 0;
 
 	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = LOOPS });
 	count_on_all(&vm, pmu, 0, INSTRUCTIONS, NEG(100));
-	before = accesses();
 	first = info();
 	run_until(&vm, KVM_EXIT_IO);
 	last = info();
-	took = accesses() - before;
+	took = accesses(last) - accesses(first);
 	check(last.rdmsr > first.rdmsr && last.wrmsr > first.wrmsr && last.rdpmc > first.rdpmc,
 	      "accesses of each kind are counted");
 	for (unsigned int i = 0; i < pmu.nr; i++)
@@ -229,9 +226,9 @@ static void interrupts_cost(void)
 	uint64_t before, took;
 
 	count_on_all(&vm, pmu, 2, BRANCHES, 0);
-	before = accesses();
+	before = accesses(info());
 	run_until(&vm, KVM_EXIT_IO);
-	took = accesses() - before;
+	took = accesses(info()) - before;
 	check(took < 100 * ROUNDS + FEW_ACCESSES * samples, "%u interrupts: register accesses, %llu",
 	      samples, (unsigned long long)took);
 	free_vm(&vm);

@@ -1012,7 +1012,7 @@ static void restore(int vcpu, struct state *s)
 }
 
 /* The OUT that the guest is at was emulated, but KVM completes it at the next KVM_RUN. */
-static void complete(struct vcpu *v)
+static void complete_vcpu(struct vcpu *v)
 {
 	v->run->immediate_exit = 1;
 	if (!ioctl(v->fd, KVM_RUN, NULL) || errno != EINTR)
@@ -1027,7 +1027,7 @@ static void snapshot(struct vm *vm, struct vcpu *vcpus)
 	struct vm other;
 
 	for (unsigned int id = 0; id < nr_vcpus; id++) {
-		complete(&vcpus[id]);
+		complete_vcpu(&vcpus[id]);
 		save(vcpus[id].fd, &states[id]);
 	}
 	other = make_hostile(nr_vcpus, fresh, vm->memory);

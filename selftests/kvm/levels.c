@@ -7,6 +7,7 @@
 #include "guests.h"
 #include "long_mode.h"
 #include "sampler.h"
+#include "smm.h"
 
 #define ROUNDS	1000
 
@@ -16,8 +17,6 @@
 #define TSS		0xb000
 #define HANDLER		0xc000
 #define KERNEL_STACK	0xe000
-/* SMBASE + 8000h (APM vol. 2, "System-Management Mode") */
-#define SMM_CODE	0x38000
 
 static const struct mode user = { .name = "user mode", .levels = 4, .leaf = 2, .user = true };
 
@@ -75,7 +74,7 @@ static uint64_t *long_at(const struct vm *vm, unsigned int address)
 static void make_kernel(struct vm *vm)
 {
 	struct kvm_sregs sregs;
-	uint64_t base = TSS, stack = KERNEL_STACK;
+	uint64_t stack = KERNEL_STACK;
 
 	memcpy(vm->memory + HANDLER, handler_start, handler_end - handler_start);
 	/* APM vol. 2, "Legacy Segment Descriptors", "64-Bit Interrupt-Gate", "64-Bit Task State Segment" */
@@ -86,17 +85,16 @@ static void make_kernel(struct vm *vm)
 	IOCTL(vm->vcpu, KVM_GET_SREGS, &sregs);
 	sregs.gdt = (struct kvm_dtable){ .base = GDT, .limit = 0x17 };
 	sregs.idt = (struct kvm_dtable){ .base = IDT, .limit = 3 * 16 - 1 };
-	sregs.tr = (struct kvm_segment){ .base = base, .limit = 0x67, .type = 11, .present = 1, .selector = 0x18 };
+	sregs.tr = (struct kvm_segment){ .base = TSS, .limit = 0x67, .type = 11, .present = 1, .selector = 0x18 };
 	IOCTL(vm->vcpu, KVM_SET_SREGS, &sregs);
 }
 
 /*
  * The vCPU is loaded at level 3, and first enters SMM, which is level 0.  A counter of user mode that is about to
- * overflow was armed for an entry at level 3.  @completed: the OUT that the vCPU left with, before the counter is.
+ * overflow was armed for an entry at level 3.  @completed: KVM completes the OUT that the vCPU left with first.
  */
 static void smi_first(bool completed, const char *name)
 {
-	struct kvm_userspace_memory_region region = { .slot = 1 << 16, .memory_size = SIZE };
 	struct mode m = user;
 	struct pmu pmu;
 	struct vm vm;
@@ -104,20 +102,14 @@ static void smi_first(bool completed, const char *name)
 	m.apic = true;
 	if (!make_long_mode(&vm, &m, nops_start, nops_end, (struct kvm_regs){ }))
 		errx(1, "no 64-bit mode");
-	region.userspace_addr = (uintptr_t)vm.memory;
-	IOCTL(vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
-	memcpy(vm.memory + SMM_CODE, rsm_start, rsm_end - rsm_start);
+	handle_smis(&vm, SIZE, rsm_start, rsm_end);
 	make_kernel(&vm);
 	set_apic(&vm, APIC_SPIV, 0x1ff);
 	set_apic(&vm, APIC_LVTPC, APIC_NMI);
 	pmu = pmu_of(&vm);
 	run_until(&vm, KVM_EXIT_IO);
-	if (completed) {
-		vm.run->immediate_exit = 1;
-		if (!ioctl(vm.vcpu, KVM_RUN, NULL) || errno != EINTR)
-			errx(1, "KVM_RUN with immediate_exit: exit reason %u", vm.run->exit_reason);
-		vm.run->immediate_exit = 0;
-	}
+	if (completed)
+		complete(&vm);
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | USR | INT | EN, NEG(20 + !completed));
 	IOCTL(vm.vcpu, KVM_SMI, NULL);
 	run_until(&vm, KVM_EXIT_IO);

@@ -436,10 +436,7 @@ static void intercepted_access(const char *name, const char *start, const char *
 		if (!on_intel())
 			put(&vm, L2_RIP, L2_CODE, 8);
 		/* Behind an OUT, or at the start */
-		vm.run->immediate_exit = 1;
-		if (!ioctl(vm.vcpu, KVM_RUN, NULL) || errno != EINTR)
-			errx(1, "KVM_RUN with immediate_exit");
-		vm.run->immediate_exit = 0;
+		complete(&vm);
 		IOCTL(vm.vcpu, KVM_GET_REGS, &regs);
 		regs.rip = ACCESS_CODE + (from - l1_access_start);
 		IOCTL(vm.vcpu, KVM_SET_REGS, &regs);

@@ -29,6 +29,16 @@ struct reading {
 	uint64_t value, enabled, running;
 };
 
+/* Instructions of thread @pid, or of all threads of CPU @cpu; a file, or -1 */
+static int count_instructions(pid_t pid, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = PERF_COUNT_HW_INSTRUCTIONS,
+	};
+
+	return syscall(SYS_perf_event_open, &attr, pid, cpu, -1, 0);
+}
+
 /* Each has a counter to itself, and counts the host's kernel only, so loses little by lending. */
 static int host_event(unsigned int i)
 {
@@ -133,9 +143,6 @@ asm(".code16\n"
  */
 static void open_status(const char *name)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = PERF_COUNT_HW_INSTRUCTIONS,
-	};
 	struct kvm_vpmu_vcpu v;
 	struct vm vm = make_vm(true);
 	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
@@ -145,7 +152,7 @@ static void open_status(const char *name)
 		pause();
 		_exit(0);
 	}
-	if (device < 0 || child < 0 || syscall(SYS_perf_event_open, &attr, child, -1, -1, 0) < 0)
+	if (device < 0 || child < 0 || count_instructions(child, -1) < 0)
 		err(1, "an event of another process");
 	put_counter(&vm, pmu_of(&vm), 0, INSTRUCTIONS | OS | EN, 0);
 	load_code(&vm, status_start, status_end, (struct kvm_regs){ .rsi = ROUNDS });
@@ -204,12 +211,9 @@ asm(".code16\n"
  */
 static void starts(const char *name)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = PERF_COUNT_HW_INSTRUCTIONS,
-	};
 	struct vm vm = make_vm(true);
 	struct pmu pmu = pmu_of(&vm);
-	int event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+	int event = count_instructions(-1, 0);
 
 	if (event < 0)
 		err(1, "perf_event_open");

@@ -51,15 +51,6 @@ static void check_status(struct vm *vm, struct pmu pmu, uint64_t wanted, const c
 		skip("no PerfMonV2", "%s: status", name);
 }
 
-/* Let KVM complete the instruction that the vCPU left with, no more. */
-static void complete(struct vm *vm)
-{
-	vm->run->immediate_exit = 1;
-	if (!ioctl(vm->vcpu, KVM_RUN, NULL) || errno != EINTR)
-		errx(1, "KVM_RUN with immediate_exit: exit reason %u", vm->run->exit_reason);
-	vm->run->immediate_exit = 0;
-}
-
 /* Run and arm so that the OUT of the coming exit overflows. */
 static void arm_exit(struct vm *vm, struct pmu pmu, uint64_t flags)
 {

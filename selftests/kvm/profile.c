@@ -301,11 +301,8 @@ static void check_reasons(void)
 
 	load_code(&vm, cpuids_start, cpuids_end, (struct kvm_regs){ .rsi = 2000 });
 	p = profile_open(device, instructions());
-	vm.run->immediate_exit = 1;
 	for (unsigned int i = 0; i < 2000; i++)
-		if (!ioctl(vm.vcpu, KVM_RUN, 0) || errno != EINTR)
-			errx(1, "KVM_RUN with immediate_exit");
-	vm.run->immediate_exit = 0;
+		complete(&vm);
 	n = count_reasons(&p, id);
 	check(n.none && !n.cpuids && !n.expected && !n.others,
 	      "samples in KVM before the first VM entry: no reason (%u)", n.none);

@@ -299,15 +299,6 @@ static void migrate(struct vm *vm, bool apic, enum order order, bool events_last
 	*vm = to;
 }
 
-/* Let KVM complete the instruction that the vCPU left with, no more. */
-static void complete(struct vm *vm)
-{
-	vm->run->immediate_exit = 1;
-	if (!ioctl(vm->vcpu, KVM_RUN, NULL) || errno != EINTR)
-		errx(1, "KVM_RUN with immediate_exit: exit reason %u", vm->run->exit_reason);
-	vm->run->immediate_exit = 0;
-}
-
 static void new_vm(enum order order)
 {
 	struct vm vm = make_vm(true);

@@ -7,11 +7,10 @@
 
 #include "tap.h"
 #include "sampler.h"
+#include "smm.h"
 
 #define N		100
 #define SMM_MEMORY	0x40000
-/* APM vol. 2, "SMM Resources": SMBASE at reset, and the handler there */
-#define SMM_CODE	0x38000
 #define SMIS		0x2300
 
 extern const char smi_start[], smi_end[];
@@ -40,14 +39,8 @@ static const uint64_t per_smi[] = {
 static struct vm make_smm(struct pmu *pmu, uint32_t n)
 {
 	struct vm vm = make_vm_with(VM_APIC, SMM_MEMORY);
-	struct kvm_userspace_memory_region region = {
-		.slot = 1 << 16, .memory_size = SMM_MEMORY,
-	};
 
-	/* SMM has an address space of its own; here it is the same. */
-	region.userspace_addr = (uintptr_t)vm.memory;
-	IOCTL(vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
-	memcpy(vm.memory + SMM_CODE, smi_start, smi_end - smi_start);
+	handle_smis(&vm, SMM_MEMORY, smi_start, smi_end);
 	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = n });
 	*pmu = pmu_of(&vm);
 	for (unsigned int i = 0; i < 4; i++)

@@ -280,11 +280,7 @@ static void again(struct vm *vm, const struct mode *m)
 {
 	struct kvm_regs regs;
 
-	/* Completes the OUT. */
-	vm->run->immediate_exit = 1;
-	if (ioctl(vm->vcpu, KVM_RUN, NULL) >= 0 || errno != EINTR)
-		errx(1, "immediate_exit");
-	vm->run->immediate_exit = 0;
+	complete(vm);
 	IOCTL(vm->vcpu, KVM_GET_REGS, &regs);
 	regs.rip = m->base + CODE;
 	IOCTL(vm->vcpu, KVM_SET_REGS, &regs);

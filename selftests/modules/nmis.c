@@ -63,7 +63,7 @@ MODULE_PARM_DESC(places, "instructions that NMIs came at so far (read only)");
 
 /* The function's instructions, the first one first */
 #define MOST_INSTRUCTIONS	400
-static struct kprobe probes[MOST_INSTRUCTIONS];
+static struct kprobe probes[MOST_INSTRUCTIONS], *registered[MOST_INSTRUCTIONS];
 static bool reached[MOST_INSTRUCTIONS];
 static unsigned int nr_probes;
 
@@ -118,8 +118,9 @@ static struct kprobe look_probe = { .pre_handler = look_at };
 
 static void unregister_probes(void)
 {
-	while (nr_probes)
-		unregister_kprobe(&probes[--nr_probes]);
+	/* All at once: one grace period of RCU */
+	unregister_kprobes(registered, nr_probes);
+	nr_probes = 0;
 }
 
 static int add_probe(unsigned int offset)
@@ -132,7 +133,7 @@ static int add_probe(unsigned int offset)
 	*p = (struct kprobe){ .pre_handler = reaches, .symbol_name = symbol, .offset = offset };
 	err = register_kprobe(p);
 	if (!err)
-		nr_probes++;
+		registered[nr_probes++] = p;
 	return err;
 }
 

@@ -136,6 +136,14 @@ void run_until(struct vm *vm, uint32_t reason)
 		errx(1, "the guest ended with exit reason %u", vm->run->exit_reason);
 }
 
+void complete(struct vm *vm)
+{
+	vm->run->immediate_exit = 1;
+	if (!ioctl(vm->vcpu, KVM_RUN, NULL) || errno != EINTR)
+		errx(1, "KVM_RUN with immediate_exit: exit reason %u", vm->run->exit_reason);
+	vm->run->immediate_exit = 0;
+}
+
 uint64_t get_msr(struct vm *vm, uint32_t index)
 {
 	struct {

@@ -77,6 +77,9 @@ void load_code(struct vm *vm, const char *start, const char *end, struct kvm_reg
 
 void run_until(struct vm *vm, uint32_t reason);
 
+/* Let KVM complete the instruction that the vCPU left with, no more. */
+void complete(struct vm *vm);
+
 static inline void run_to_hlt(struct vm *vm)
 {
 	run_until(vm, KVM_EXIT_HLT);
