@@ -4,6 +4,8 @@
 # On an emulated Intel host of two sockets, with two CPUs each, whose memory takes time (pmu_sockets=1), and the module:
 # does "vpmu map" choose well? mapping.sh [KERNEL...]: these of the twelve below, or all. Needs BUILD and PROGRAMS.
 #
+# What "vpmu pages" says of where loads are from is that of the guests whose sources are known.
+#
 # The regret of a choice is by how much the better one of local and interleaved beats it. The guest's own count of what
 # it has done says how fast it was, and a model of power which sockets that took (tools/vpmu/meter.h).
 
@@ -69,6 +71,27 @@ pin() {
 	taskset -cp "$2" "${tids[1]}" >/dev/null
 }
 
+# As many events as the host has counters, so that nothing is estimated
+miss=MEM_LOAD_L3_MISS_RETIRED
+events=(-f "cache=MEM_LOAD_RETIRED:L3_HIT,memory=$miss:LOCAL_DRAM,far-modified=$miss:REMOTE_HITM,far-memory=$miss:REMOTE_DRAM")
+
+# loads_are_from TEXT SOURCE...: nearly all of the guest's, and as many from each. KVM and the guest's first pass at
+# this place have a few.
+loads_are_from() {
+	local text=$1
+	shift
+	"$vpmu" pages $pid "${events[@]}" -n 1 -c 1000 -t 0.1 -s 0.1 --json >pages.json 2>err
+	is "$text: loads are from $*" "$(python3 - "$@" <<-'END' 2>&1
+		import json, sys
+		fills = json.load(open("pages.json"))["fills"]
+		shares = {source: f["share"] or 0 for source, f in fills["from"].items()}
+		wanted = {source: 1 / (len(sys.argv) - 1) for source in sys.argv[1:]}
+		near = all(abs(share - wanted.get(source, 0)) < 0.01 for source, share in shares.items())
+		print(near if near and fills["counted"] == 1 else fills)
+	END
+	)" True
+}
+
 switch 1
 echo "# kernel objective: speed local, interleaved, by the scheduler, of what was chosen"
 for kernel in "${kernels[@]}"; do
@@ -82,9 +105,18 @@ for kernel in "${kernels[@]}"; do
 	pin 0-1 0-1
 	speed
 	local_=$speed
+	case $kernel in
+	ping) loads_are_from "$kernel, local" cache ;;
+	reader) loads_are_from "$kernel, local" memory far-memory ;;
+	esac
 	pin 0-1 2-3
 	speed
 	interleaved=$speed
+	case $kernel in
+	ping) loads_are_from "$kernel, interleaved" far-modified ;;
+	reader) loads_are_from "$kernel, interleaved" memory far-memory ;;
+	cached) loads_are_from "$kernel, interleaved" cache ;;
+	esac
 	for objective in performance power energy; do
 		"$vpmu" map $pid --for none
 		# The model of power has it from /proc/stat, in ticks of 10 ms, how busy sockets are.

@@ -49,7 +49,7 @@ static const char *const objective_names[OBJECTIVES] = { "performance", "power",
  * @once: decide once, and leave it so
  * @interval: ns between two looks
  * @trial: ns that the VM runs in a mapping, in a round; 0: as what is measured wants
- * @rounds: how many
+ * @rounds: how many at most
  */
 struct map_options {
 	struct context *ctx;
@@ -107,11 +107,13 @@ struct mapper {
 /**
  * struct trial - of all mappings
  * @sum: what was measured in each
+ * @ns: how long the VM was in each, also before that was measured
  * @beats: in how many rounds the one was better than the other
  * @rounds: how many there were
  */
 struct trial {
 	struct progress sum[MAPPINGS];
+	uint64_t ns[MAPPINGS];
 	uint64_t beats[MAPPINGS][MAPPINGS];
 	uint64_t rounds;
 };
@@ -345,8 +347,10 @@ static enum status try_round(struct mapper *map, struct trial *trial, bool *go_o
 		progress_init(&p[i], &map->meter);
 	for (i = 0; i < MAPPINGS && !status && *go_on; i++) {
 		int m = trial->rounds % 2 ? MAPPINGS - 1 - i : i;
+		uint64_t began = clock_ns(CLOCK_MONOTONIC);
 
 		status = try_mapping(map, m, &p[m], go_on);
+		trial->ns[m] += clock_ns(CLOCK_MONOTONIC) - began;
 	}
 	if (!status && *go_on) {
 		for (i = 0; i < MAPPINGS; i++) {
@@ -363,12 +367,17 @@ static enum status try_round(struct mapper *map, struct trial *trial, bool *go_o
 }
 
 /* Each round has a vote: a mapping that is better by chance isn't so in all of them. */
+static bool wins_rounds(const struct trial *trial, enum mapping a, enum mapping b)
+{
+	return trial->beats[a][b] == trial->rounds;
+}
+
 static bool beats(const struct mapper *map, const struct trial *trial, enum mapping a,
 		  enum mapping b)
 {
 	const enum objective objective = map->options->objective;
 
-	return trial->beats[a][b] == trial->rounds &&
+	return wins_rounds(trial, a, b) &&
 	       score(objective, &trial->sum[a]) > score(objective, &trial->sum[b]) * (1 + MARGIN);
 }
 
@@ -386,6 +395,38 @@ static enum mapping winner(const struct mapper *map, const struct trial *trial)
 	else if (beats(map, trial, MAPPING_INTERLEAVED, MAPPING_LOCAL))
 		best = MAPPING_INTERLEAVED;
 	return beats(map, trial, MAPPING_NONE, best) ? MAPPING_NONE : best;
+}
+
+/*
+ * May the rounds that are left still change the mapping?  Most trials of a VM that is where it
+ * should be end behind one round.
+ */
+static bool is_open(const struct mapper *map, const struct trial *trial)
+{
+	int m;
+
+	if (trial->rounds == map->options->rounds)
+		return false;
+	for (m = 0; m < MAPPINGS; m++)
+		if (m != (int)map->mapping && wins_rounds(trial, m, map->mapping))
+			return true;
+	/* From none to the better one of the others, which isn't compared with none. */
+	return map->mapping == MAPPING_NONE &&
+	       (wins_rounds(trial, MAPPING_LOCAL, MAPPING_INTERLEAVED) ||
+		wins_rounds(trial, MAPPING_INTERLEAVED, MAPPING_LOCAL));
+}
+
+/* What the trial cost: so many seconds of the present mapping would have done the rest. */
+static double lost_seconds(const struct mapper *map, const struct trial *trial)
+{
+	const enum objective objective = map->options->objective;
+	double lost = 0;
+	int m;
+
+	for (m = 0; m < MAPPINGS; m++)
+		lost += trial->ns[m] / 1e9 * (1 - score(objective, &trial->sum[m]) /
+					      score(objective, &trial->sum[map->mapping]));
+	return lost;
 }
 
 static bool may_change(const struct mapper *map, uint64_t now)
@@ -450,6 +491,7 @@ static void print_json(const struct mapper *map, const struct trial *trial, enum
 	json_object_object_add(o, "reason", json_text(reason));
 	json_object_object_add(o, "power", json_text(map->meter.zones ? "measured" : "model"));
 	json_object_object_add(o, "rounds", json_object_new_uint64(trial->rounds));
+	json_object_object_add(o, "lost", json_number(lost_seconds(map, trial)));
 	for (i = 0; i < MAPPINGS && trial->rounds; i++)
 		json_object_object_add(o, mapping_name(i), trial_json(trial, i));
 	json_object_object_add(o, "vcpu", cpus_json(map));
@@ -518,7 +560,7 @@ static enum status try_all(struct mapper *map, bool *go_on)
 
 	for (i = 0; i < MAPPINGS; i++)
 		progress_init(&trial.sum[i], &map->meter);
-	while (!status && *go_on && trial.rounds < map->options->rounds)
+	while (!status && *go_on && is_open(map, &trial))
 		status = try_round(map, &trial, go_on);
 	if (!status && *go_on)
 		status = decide(map, &trial);
@@ -814,7 +856,7 @@ static const struct argp_option option_list[] = {
 	  "What is better: performance (default), power, energy; or none, to undo it", 0 },
 	{ "interval", 'i', "SECONDS", 0, "Between two looks at the VM (10)", 0 },
 	{ "once", 'o', NULL, 0, "Decide once, and leave the vCPUs there", 0 },
-	{ "rounds", 'r', "N", 0, "Try each mapping N times (3)", 0 },
+	{ "rounds", 'r', "N", 0, "Try each mapping up to N times (3)", 0 },
 	{ "trial", 't', "SECONDS", 0, "How long each time (0.02; 0.1 where power is a model)", 0 },
 	{ }
 };

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fills.h"
 #include "output.h"
 #include "page_sets.h"
 #include "util.h"
@@ -21,15 +22,18 @@
  * struct pages_options - vpmu pages
  * @vm: which VM, as vm_find() takes it
  * @event: names of the events, NULL for those of this host's CPU
+ * @fills: "SOURCE=EVENT,...", NULL for those of this host's CPU
  * @period: memory operations in a window
  * @windows: how many
  * @timeout: of each, in ns
+ * @seconds: for how long to count fills, in ns
  */
 struct pages_options {
 	struct context *ctx;
 	const char *vm;
 	char *event[PAGE_EVENTS];
-	uint64_t period, windows, timeout;
+	char *fills;
+	uint64_t period, windows, timeout, seconds;
 };
 
 /**
@@ -40,6 +44,8 @@ struct pages_options {
  * @name: of the events; NULL: there is none
  * @code: the events
  * @sets: what was found
+ * @fill_events: events of fills, if @has_fills
+ * @fills: what these counted
  */
 struct page_run {
 	const struct pages_options *options;
@@ -48,6 +54,9 @@ struct page_run {
 	const char *name[PAGE_EVENTS];
 	struct event_code code[PAGE_EVENTS];
 	struct page_sets sets;
+	struct fill_events fill_events;
+	bool has_fills;
+	struct fills fills;
 };
 
 /* ---- events */
@@ -97,6 +106,22 @@ static enum status find_events(struct page_run *run)
 	}
 	warnx("no event for memory operations is known of this CPU: name one with --event");
 	return STATUS_ERROR;
+}
+
+static enum status find_fills(struct page_run *run)
+{
+	char *why;
+
+	if (!run->options->fills) {
+		run->has_fills = fill_events_find(&run->fill_events);
+		return STATUS_OK;
+	}
+	run->has_fills = true;
+	if (fill_events_parse(&run->fill_events, run->options->fills, &why))
+		return STATUS_OK;
+	warnx("%s", why);
+	free(why);
+	return STATUS_USAGE;
 }
 
 /* ---- the VM */
@@ -234,6 +259,28 @@ static int look(struct page_run *run)
 	}
 }
 
+/* ---- fills */
+
+static enum status count_fills(struct page_run *run)
+{
+	const struct page_sets *sets = &run->sets;
+	int *tid = xrealloc(NULL, (sets->count + 1) * sizeof(*tid)), r;
+	size_t i;
+
+	for (i = 0; i < sets->count; i++)
+		tid[i] = sets->vcpu[i].tid;
+	r = fills_count(&run->fill_events, tid, sets->count, run->options->seconds, &run->fills);
+	free(tid);
+	if (!r)
+		return STATUS_OK;
+	if (r == -ESRCH) {
+		warnx("%s has ended", run->vm.name);
+		return STATUS_NO_VM;
+	}
+	warnx("where loads are from: %s", strerror(-r));
+	return STATUS_ERROR;
+}
+
 static enum status complain(const struct page_run *run, int error)
 {
 	switch (error) {
@@ -312,6 +359,39 @@ static struct json_object *metrics_json(const struct page_sets *sets)
 	return o;
 }
 
+static double fill_share(const struct fills *fills, int source)
+{
+	uint64_t sum = 0;
+	int i;
+
+	for (i = 0; i < FILL_SOURCES; i++)
+		sum += fills->loads[i];
+	return sum ? (double)fills->loads[source] / sum : NAN;
+}
+
+static struct json_object *fills_json(const struct page_run *run)
+{
+	struct json_object *o = json_object_new_object(), *sources = json_object_new_object();
+	int i;
+
+	json_object_object_add(o, "seconds", json_number(run->fills.seconds));
+	json_object_object_add(o, "counted", json_number(run->fills.counted));
+	for (i = 0; i < FILL_SOURCES; i++) {
+		struct json_object *source;
+
+		if (!run->fill_events.name[i])
+			continue;
+		source = json_object_new_object();
+		json_object_object_add(source, "event", json_text(run->fill_events.name[i]));
+		json_object_object_add(source, "loads",
+				       json_object_new_uint64(run->fills.loads[i]));
+		json_object_object_add(source, "share", json_number(fill_share(&run->fills, i)));
+		json_object_object_add(sources, fill_name(i), source);
+	}
+	json_object_object_add(o, "from", sources);
+	return o;
+}
+
 static void print_json(const struct page_run *run, FILE *out)
 {
 	struct json_object *o = vm_json(&run->vm), *vcpus = json_object_new_array();
@@ -324,6 +404,7 @@ static void print_json(const struct page_run *run, FILE *out)
 	json_object_object_add(o, "period", json_object_new_uint64(run->options->period));
 	json_object_object_add(o, "vcpu", vcpus);
 	json_object_object_add(o, "metrics", metrics_json(&run->sets));
+	json_object_object_add(o, "fills", run->has_fills ? fills_json(run) : NULL);
 	json_print(out, o, true);
 }
 
@@ -390,6 +471,34 @@ static void print_metrics(const struct page_sets *sets, FILE *out)
 	table_free(&table);
 }
 
+static void print_fills(const struct page_run *run, FILE *out)
+{
+	static const struct column columns[] = {
+		{ "LOADS FROM", LEFT }, { "LOADS", RIGHT }, { "PER SECOND", RIGHT }, { "SHARE", RIGHT },
+		{ }
+	};
+	const struct fills *fills = &run->fills;
+	struct table table;
+	int i;
+
+	table_init(&table, columns);
+	for (i = 0; i < FILL_SOURCES; i++) {
+		char text[NUMBER_SIZE];
+
+		if (!run->fill_events.name[i])
+			continue;
+		table_add(&table, "%s", fill_text(i));
+		table_add(&table, "%s", format_count(text, fills->loads[i]));
+		table_add(&table, "%s", format_count(text, fills->loads[i] / fills->seconds));
+		if (isnan(fill_share(fills, i)))
+			table_add(&table, "-");
+		else
+			table_add(&table, "%.1f%%", 100 * fill_share(fills, i));
+	}
+	table_print(&table, out, 0);
+	table_free(&table);
+}
+
 /* What makes the numbers less than they should be */
 static void print_notes(const struct page_run *run)
 {
@@ -411,16 +520,23 @@ static void print_notes(const struct page_run *run)
 		warnx("host perf had no counter: operations are missing");
 	if (flags & KVM_VPMU_PROBED_BEYOND)
 		warnx("the VM has more memory than can be looked at: pages are missing");
+	if (run->has_fills && run->fills.counted < 1)
+		warnx("host perf had too few counters: where loads are from was counted for %.0f%% of the time, and is estimated",
+		      100 * run->fills.counted);
 }
 
 static enum status pages_run(struct page_run *run, FILE *out)
 {
 	int r = find_vcpus(run);
+	enum status status;
 
 	if (!r)
 		r = look(run);
 	if (r)
 		return complain(run, r);
+	status = run->has_fills ? count_fills(run) : STATUS_OK;
+	if (status)
+		return status;
 	print_notes(run);
 	if (run->options->ctx->json) {
 		print_json(run, out);
@@ -429,6 +545,10 @@ static enum status pages_run(struct page_run *run, FILE *out)
 	print_vcpus(run, out);
 	fputc('\n', out);
 	print_metrics(&run->sets, out);
+	if (run->has_fills) {
+		fputc('\n', out);
+		print_fills(run, out);
+	}
 	return STATUS_OK;
 }
 
@@ -449,8 +569,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		options->event[PAGE_MEMORY] = strsep(&arg, ",");
 		options->event[PAGE_STORES] = arg;
 		return 0;
+	case 'f':
+		options->fills = arg;
+		return 0;
 	case 'n':
 		argp_count(state, arg, "windows", 1000, &options->windows);
+		return 0;
+	case 's':
+		if (!parse_seconds(arg, &options->seconds))
+			argp_error(state, "seconds '%s': from 0.01 to 86400", arg);
 		return 0;
 	case 't':
 		if (!parse_seconds(arg, &options->timeout))
@@ -473,6 +600,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 {
 	struct pages_options options = {
 		.ctx = ctx, .period = 10000000, .windows = 3, .timeout = NS_PER_S,
+		.seconds = NS_PER_S,
 	};
 	struct device dev;
 	struct page_run run = { .options = &options, .dev = &dev };
@@ -480,6 +608,8 @@ static enum status run(struct context *ctx, int argc, char **argv)
 
 	argp_parse(pages_command.argp, argc, argv, 0, NULL, &options);
 	status = find_events(&run);
+	if (!status)
+		status = find_fills(&run);
 	if (status)
 		return status;
 	if (device_open(&dev))
@@ -496,6 +626,9 @@ static const struct argp_option option_list[] = {
 	{ "count", 'c', "N", 0, "A window is N memory operations of the vCPU (10000000)", 0 },
 	{ "event", 'e', "MEMORY[,STORES]", 0,
 	  "What memory operations and stores are: libpfm4's names, or rNNN as perf has it", 0 },
+	{ "fills", 'f', "SOURCE=EVENT,...", 0,
+	  "Count these for where loads are from: cache, near-cache, memory, far-cache, far-modified, far-memory", 0 },
+	{ "seconds", 's', "SECONDS", 0, "Count where loads are from for so long (1)", 0 },
 	{ "timeout", 't', "SECONDS", 0, "A window ends after that at the latest (1)", 0 },
 	{ "windows", 'n', "N", 0, "So many windows (3): pages are those that each of them has", 0 },
 	{ }

@@ -8,40 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "thread_event.h"
 #include "util.h"
 
 /* ---- vCPUs' threads */
-
-static int open_event(int tid, uint32_t type, uint64_t config, bool guest)
-{
-	struct perf_event_attr attr = {
-		.type = type, .size = sizeof(attr), .config = config, .exclude_host = guest,
-		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
-	};
-	int fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
-/* What an event counted, or would have if it had counted all the time */
-static uint64_t read_event(int fd)
-{
-	struct {
-		uint64_t value, enabled, running;
-	} count;
-
-	if (read(fd, &count, sizeof(count)) != sizeof(count) || !count.running)
-		return 0;
-	if (count.running == count.enabled)
-		return count.value;
-	return count.value * (double)count.enabled / count.running;
-}
 
 /* ns that the thread waited for a CPU: Documentation/scheduler/sched-stats.rst; 0: it ended */
 static uint64_t read_wait(const char *proc, int tid)
@@ -157,6 +131,11 @@ static void read_idle(const struct meter *meter, double *idle)
 
 /* ---- */
 
+static const struct event_code instructions = {
+	PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS
+};
+static const struct event_code task_clock = { PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK };
+
 int meter_open(struct meter *meter, const char *proc, const char *power, const char *cpus,
 	       const int *tid, size_t threads)
 {
@@ -166,9 +145,8 @@ int meter_open(struct meter *meter, const char *proc, const char *power, const c
 		struct meter_thread *t = &meter->thread[meter->threads];
 
 		t->tid = tid[meter->threads];
-		t->instructions = open_event(t->tid, PERF_TYPE_HARDWARE,
-					     PERF_COUNT_HW_INSTRUCTIONS, true);
-		t->time = open_event(t->tid, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, false);
+		t->instructions = thread_event_open(t->tid, instructions, true);
+		t->time = thread_event_open(t->tid, task_clock, false);
 		if (t->instructions < 0 || t->time < 0) {
 			int error = t->instructions < 0 ? t->instructions : t->time;
 
@@ -207,8 +185,8 @@ void meter_read(const struct meter *meter, struct reading *reading)
 	for (i = 0; i < meter->threads; i++) {
 		const struct meter_thread *t = &meter->thread[i];
 
-		reading->instructions += read_event(t->instructions);
-		reading->run += read_event(t->time);
+		reading->instructions += thread_event_read(t->instructions).value;
+		reading->run += thread_event_read(t->time).value;
 		reading->wait += read_wait(meter->proc, t->tid);
 	}
 	reading->idle = xrealloc(NULL, meter->cpus * sizeof(*reading->idle));

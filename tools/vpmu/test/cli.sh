@@ -54,7 +54,7 @@ for wrong in "" "nothing" "--nothing" "check x" "events x" "events --each" "even
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
 	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top 1 2" "top -d 0" "top -d 61" "help nothing" "help list stat" \
 	"serve x" "serve --listen" "serve -l x" "serve -l 65536" "serve -l -1" "serve -l :80" "serve -l 127.0.0.1" "serve -l ::1:80" "serve -l [::1]" "serve -l []:80" "serve -l localhost:80" "serve -l 1.2.3.4:" \
-	"export" "export -f x" "export -f trace x" "export -f perf" "map" "map a b" "map --for x a" "map -i x a" "map -r 0 a" "map -t 0 a" "pages" "pages a b" "pages -c 0 a" "pages -n x a" "pages -t 0 a" "record -c 0" "record -c x" "record -F 0" "record -m 100" "record -m 131072" "record --qga web" "report a b" "report -g map" "report -n 0" "stat -o -j" "stat -o -e" "stat -o -i 1" "stat -o -n 1"; do
+	"export" "export -f x" "export -f trace x" "export -f perf" "map" "map a b" "map --for x a" "map -i x a" "map -r 0 a" "map -t 0 a" "pages" "pages a b" "pages -c 0 a" "pages -n x a" "pages -t 0 a" "pages -e r1 -f memory a" "pages -e r1 -f disk=r2 a" "pages -e r1 -f memory=x a" "record -c 0" "record -c x" "record -F 0" "record -m 100" "record -m 131072" "record --qga web" "report a b" "report -g map" "report -n 0" "stat -o -j" "stat -o -e" "stat -o -i 1" "stat -o -n 1"; do
 	# shellcheck disable=SC2086 # words
 	run 2 "$vpmu" $wrong
 	is "wrong: nothing on stdout" "$out" ""

@@ -33,10 +33,11 @@ offers "--for --dry-run --once --interval --rounds --trial --json --help" map -
 offers "performance power energy none" map --for ""
 offers "" map -t ""
 offers '\#1 4194301 \#22 4194302' map --once --for power ""
-offers "--count --event --timeout --windows --json --help" pages -
+offers "--count --event --fills --seconds --timeout --windows --json --help" pages -
 offers '\#1 4194301 \#22 4194302' pages ""
 offers '\#1 4194301 \#22 4194302' pages -c 1000 ""
 offers "" pages --event ""
+offers "" pages --fills ""
 offers "" record --qga ""
 offers "--format --guest-map --input --output --help" export ""
 offers "folded perf pprof svg trace" export --format ""
