@@ -26,22 +26,28 @@ static const char *const source_name[] = {
 
 static u8 area[512 * 1024] __attribute__((aligned(8192)));
 
+/* An instruction that loads, stores, or does both */
+enum use { LOAD, STORE, INC };
+
 /*
- * touch(first, lines, stride, store): instructions of a turn are 6, and none of them but one accesses
- * memory.
+ * touch(first, lines, stride, use): instructions of a turn are 8 at most, and none of them but one
+ * accesses memory.
  */
 asm(".balign 16\n"
     "touch:\n"
-    "1:	test %ecx, %ecx\n"
-    "	jnz 2f\n"
+    "1:	cmp $1, %ecx\n"
+    "	je 2f\n"
+    "	ja 3f\n"
     "	mov (%rdi), %eax\n"
-    "	jmp 3f\n"
+    "	jmp 4f\n"
     "2:	mov %eax, (%rdi)\n"
-    "3:	add %rdx, %rdi\n"
+    "	jmp 4f\n"
+    "3:	incl (%rdi)\n"
+    "4:	add %rdx, %rdi\n"
     "	dec %rsi\n"
     "	jnz 1b\n"
     "	ret\n");
-void touch(void *first, u64 lines, u64 stride, bool store);
+void touch(void *first, u64 lines, u64 stride, enum use use);
 
 /* Loads, between two looks at one total: returns by how much that has grown. */
 asm(".balign 16\n"
@@ -62,7 +68,7 @@ u32 touch_total(void *first, u64 lines, u64 stride, u32 msr);
 struct step {
 	const char *name;
 	int cpu;
-	bool store;
+	enum use use;
 	int page;
 	u64 source, cycles;
 };
@@ -86,7 +92,7 @@ static u16 select_of(u64 source)
 
 static void check_events(const struct step *s, const u64 *count)
 {
-	bool load = !s->store, hit = s->source == LLC || s->source == MODIFIED, miss = s->source >= REMOTE;
+	bool load = s->use != STORE, hit = s->source == LLC || s->source == MODIFIED, miss = s->source >= REMOTE;
 
 	check_eq(count[0], load && hit ? LINES : 0, "%s: L3_HIT", s->name);
 	check_eq(count[1], load && miss ? LINES : 0, "%s: L3_MISS", s->name);
@@ -99,7 +105,7 @@ static void do_step(void *arg)
 	const struct step *s = arg;
 	u64 before[NR_SOURCES + 1], after[NR_SOURCES + 1], count[4];
 	u8 *first = area + 4096 * s->page;
-	bool store = s->store;
+	enum use use = s->use;
 
 	for (int i = 0; i < 4; i++) {
 		wrmsr(ctr_msr(i), 0);
@@ -112,7 +118,7 @@ static void do_step(void *arg)
 		for (int i = 0; i < 4; i++)
 			count[i] = rdmsr(ctr_msr(i));
 		if (look)
-			touch(first, LINES, STRIDE, store);
+			touch(first, LINES, STRIDE, use);
 		for (int i = 0; i <= NR_SOURCES; i++)
 			after[i] = rdmsr(MSR_TOTAL(i));
 		for (int i = 0; i < 4; i++)
@@ -129,21 +135,23 @@ static void do_step(void *arg)
 static void steps(void)
 {
 	static const struct step steps[] = {
-		{ "own memory", 0, false, 0, MEMORY, 150 },
-		{ "memory of the other socket", 0, false, 1, REMOTE_MEMORY, 250 },
-		{ "again", 0, false, 0, PRIVATE, 0 },
-		{ "a neighbour's", 1, false, 0, LLC, 40 },
-		{ "from the other socket", 2, false, 0, REMOTE, 250 },
-		{ "store: others have copies", 0, true, 0, UPGRADE, 250 },
-		{ "store: nobody has", 0, true, 0, PRIVATE, 0 },
-		{ "modified by a neighbour", 1, false, 0, MODIFIED, 60 },
-		{ "store: a neighbour has a copy", 0, true, 0, UPGRADE, 40 },
-		{ "modified on the other socket", 2, false, 0, REMOTE_MODIFIED, 250 },
-		{ "store: a neighbour has a copy, and the other socket", 3, true, 0, LLC, 250 },
-		{ "store: modified by a neighbour", 2, true, 0, MODIFIED, 60 },
-		{ "store: modified on the other socket", 1, true, 0, REMOTE_MODIFIED, 250 },
-		{ "store: memory", 3, true, 3, MEMORY, 150 },
-		{ "store: memory of the other socket", 3, true, 2, REMOTE_MEMORY, 250 },
+		{ "own memory", 0, LOAD, 0, MEMORY, 150 },
+		{ "memory of the other socket", 0, LOAD, 1, REMOTE_MEMORY, 250 },
+		{ "again", 0, LOAD, 0, PRIVATE, 0 },
+		{ "a neighbour's", 1, LOAD, 0, LLC, 40 },
+		{ "from the other socket", 2, LOAD, 0, REMOTE, 250 },
+		{ "store: others have copies", 0, STORE, 0, UPGRADE, 250 },
+		{ "store: nobody has", 0, STORE, 0, PRIVATE, 0 },
+		{ "modified by a neighbour", 1, LOAD, 0, MODIFIED, 60 },
+		{ "store: a neighbour has a copy", 0, STORE, 0, UPGRADE, 40 },
+		{ "modified on the other socket", 2, LOAD, 0, REMOTE_MODIFIED, 250 },
+		{ "store: a neighbour has a copy, and the other socket", 3, STORE, 0, LLC, 250 },
+		{ "store: modified by a neighbour", 2, STORE, 0, MODIFIED, 60 },
+		{ "store: modified on the other socket", 1, STORE, 0, REMOTE_MODIFIED, 250 },
+		{ "INC: modified on the other socket", 3, INC, 0, REMOTE_MODIFIED, 250 },
+		{ "INC: modified by a neighbour", 2, INC, 0, MODIFIED, 60 },
+		{ "store: memory", 3, STORE, 3, MEMORY, 150 },
+		{ "store: memory of the other socket", 3, STORE, 2, REMOTE_MEMORY, 250 },
 	};
 
 	if (!t_begin("sockets/sources"))
@@ -164,13 +172,13 @@ static void capacity(void)
 
 	if (!t_begin("sockets/capacity"))
 		return;
-	touch(area + 64 * 1024, lines, LINE, false);
+	touch(area + 64 * 1024, lines, LINE, LOAD);
 	check_eq(touch_total(area + 64 * 1024, lines, LINE, MSR_TOTAL(LLC)), lines,
 		 "twice the private cache: from the LLC");
 	check_eq(touch_total(area + 64 * 1024, lines, LINE, MSR_TOTAL(STALLS)), 40 * lines,
 		 "twice the private cache: cycles");
 	/* Of each set all but what was used first stay, as the stack is somewhere, too. */
-	touch(area + 64 * 1024, 1024, LINE, false);
+	touch(area + 64 * 1024, 1024, LINE, LOAD);
 	check_eq(touch_total(area + 64 * 1024 + 128 * LINE, 1024 - 128, LINE, MSR_TOTAL(STALLS)),
 		 0, "what fits the private cache");
 	t_end();
@@ -185,7 +193,7 @@ static void stream(void)
 		return;
 	wrmsr(MSR_SOCKETS, 1);
 	before = rdtsc();
-	touch(area + 256 * 1024, n, LINE, false);
+	touch(area + 256 * 1024, n, LINE, LOAD);
 	cycles = rdtsc() - before;
 	check(cycles > 60 * n && cycles < 60 * n + 1000, "a stream: %lu cycles", cycles);
 	t_end();
