@@ -21,7 +21,7 @@ function_of='
 		match(head, /[A-Za-z_0-9]+$/)
 		name = substr(head, RSTART)
 		type = substr(head, 1, RSTART - 1)
-		gsub(/static |noinline |inline |__always_|asmlinkage /, "", type)
+		gsub(/static |noinline |notrace |inline |__always_|asmlinkage /, "", type)
 	}'
 
 # return_at_once FILE FUNCTION: with 0, if it has a value

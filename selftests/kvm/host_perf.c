@@ -687,6 +687,14 @@ static void test_groups(void)
 	result(evicted, "host events in groups: evicted (%llu)", evicted);
 }
 
+/* Samples a second, and how much of the time they may take.  Where that is 0, perf refuses a rate. */
+static void set_rate(const char *rate, const char *percent)
+{
+	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "99");
+	put_string("/proc/sys/kernel/perf_event_max_sample_rate", rate);
+	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", percent);
+}
+
 /* A throttled event leaves its counter idle, but will go on from its value. */
 static void test_throttled(void)
 {
@@ -698,8 +706,7 @@ static void test_throttled(void)
 	struct samples s;
 	void *map;
 
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "99");
-	put_string("/proc/sys/kernel/perf_event_max_sample_rate", "10000");
+	set_rate("10000", "99");
 	often.attr.disabled = 1;
 	often.attr.sample_period = 499;
 	often.attr.sample_type = PERF_SAMPLE_IP;
@@ -707,8 +714,7 @@ static void test_throttled(void)
 	t.events[0] = often;
 	t.map = &map;
 	run(&t);
-	put_string("/proc/sys/kernel/perf_event_max_sample_rate", RATE);
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+	set_rate(RATE, "0");
 	s = count_samples(map);
 	result(s.throttled >= 20, "%s: throttled (%u times)", t.name, s.throttled);
 	result(gained(&t, 0) < truth(&t, 0), "%s: it counted a part (%llu of %llu)", t.name,
@@ -801,8 +807,7 @@ int main(int argc, char **argv)
 	 * An emulated CPU takes long for each sample, by the wall clock: don't let
 	 * perf take fewer then, nor NMI handlers print messages about it.
 	 */
-	put_string("/proc/sys/kernel/perf_event_max_sample_rate", RATE);
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+	set_rate(RATE, "0");
 	put_string("/sys/kernel/debug/x86/nmi_longest_ns", "1000000000000");
 
 	icount = argc > 1 && !strcmp(argv[1], "icount");
