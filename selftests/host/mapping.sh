@@ -6,6 +6,8 @@
 #
 # What "vpmu pages" says of where loads are from is that of the guests whose sources are known.
 #
+# What a trial costs is what the guest hasn't done meanwhile, and what "vpmu map" says of that.
+#
 # The regret of a choice is by how much the better one of local and interleaved beats it. The guest's own count of what
 # it has done says how fast it was, and a model of power which sockets that took (tools/vpmu/meter.h).
 
@@ -91,6 +93,47 @@ loads_are_from() {
 	)" True
 }
 
+# decided N: until N trials are over; then as ask
+decided() {
+	until [ "$(wc -l <trials)" -ge "$1" ]; do
+		sleep 0.02
+	done
+	ask
+}
+
+# By default, trials of a guest that goes on as it does begin 0, 10, 50 and 210 s behind the first look.
+check_cost() {
+	local map times
+	: >trials
+	"$vpmu" map $pid -i 0.25 --json >trials 2>err &
+	map=$!
+	decided 1
+	times="$now $passes"
+	decided 3
+	times+=" $now $passes"
+	# The next one is 4 s away.
+	sleep 0.3
+	ask
+	times+=" $now $passes"
+	kill $map
+	wait $map
+	# shellcheck disable=SC2086 # numbers
+	relay python3 - $times <<-'END'
+		import json, sys
+		began, from_, over, to, later, last = map(int, sys.argv[1:])
+		trials = [json.loads(line) for line in open("trials")]
+		said = [trial["lost"] for trial in trials]
+		speed = (last - to) / (later - over)
+		lost = (over - began - (to - from_) / speed) / 1e6
+		whole = said[0] + 3 * (said[1] + said[2]) / 2
+		print(f"# trials cost {' '.join(map(str, said[:3]))} s; the last two by the guest's passes {lost:.6f} s")
+		print("ok" if abs(lost - said[1] - said[2]) < 0.01 else "not ok", "- what the guest lost by two trials")
+		rounds = [trial["rounds"] for trial in trials[:3]]
+		print("ok" if rounds == [3, 1, 1] else "not ok", "- trials end as soon as nothing is better:", *rounds)
+		print("ok" if whole < 0.0005 * 600 else "not ok", f"- ten minutes: trials cost {whole / 6:.4f} %")
+	END
+}
+
 switch 1
 echo "# kernel objective: speed local, interleaved, by the scheduler, of what was chosen"
 for kernel in "${kernels[@]}"; do
@@ -128,6 +171,10 @@ for kernel in "${kernels[@]}"; do
 		echo "$kernel $objective $local_ $interleaved $none $speed $sockets $status $mapping" | tee -a results |
 			sed 's/^/# /'
 	done
+	if [ "$kernel" = table ]; then
+		"$vpmu" map $pid --for none
+		check_cost
+	fi
 	end
 done
 switch 0

@@ -21,8 +21,9 @@
 #include "output.h"
 #include "util.h"
 
-/* A mapping has to be better than the present one by that, in all rounds together */
+/* A mapping has to be better than the present one by that in all rounds together, and in each */
 #define MARGIN		0.02
+#define ROUND_MARGIN	0.01
 /* vCPUs that are runnable for less than that share of a CPU tell nothing. */
 #define IDLE		0.05
 /* Speed, or load, that is so much more or less than it was is another phase of the guest's work. */
@@ -108,7 +109,7 @@ struct mapper {
  * struct trial - of all mappings
  * @sum: what was measured in each
  * @ns: how long the VM was in each, also before that was measured
- * @beats: in how many rounds the one was better than the other
+ * @beats: in how many rounds the one was better than the other, by ROUND_MARGIN
  * @rounds: how many there were
  */
 struct trial {
@@ -356,7 +357,8 @@ static enum status try_round(struct mapper *map, struct trial *trial, bool *go_o
 		for (i = 0; i < MAPPINGS; i++) {
 			for (j = 0; j < MAPPINGS; j++)
 				trial->beats[i][j] += score(map->options->objective, &p[i]) >
-						      score(map->options->objective, &p[j]);
+						      score(map->options->objective, &p[j]) *
+						      (1 + ROUND_MARGIN);
 			add_progress(&map->meter, &trial->sum[i], &p[i]);
 		}
 		trial->rounds++;
