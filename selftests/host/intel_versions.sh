@@ -17,6 +17,7 @@ load() {
 
 for version in 2 3 4 5; do
 	load $version
+	is "version $version: the parameter" "$(cat /sys/module/kvm_vpmu/parameters/intel_version)" $version
 	relay ./registers.sh
 	relay "$BUILD/kvm/vtune"
 	relay "$BUILD/kvm/cpuid"

@@ -50,6 +50,15 @@ is "an unknown kernel, allowed: it warns" "$(dmesg | grep -c 'no test has seen k
 is "an unknown kernel, allowed: exact" "$("$rawvm" count 1000)" 2004
 rmmod kvm_vpmu
 
+# Linux 6.1 leaves the global control as it is until host perf has an event on a CPU.
+if grep -q perfmon_v2 /proc/cpuinfo; then
+	modprobe msr
+	insmod "$module"
+	printf '\0\0\0\0\0\0\0\0' | dd of=/dev/cpu/0/msr bs=8 oflag=seek_bytes seek=$((0xc0000301)) status=none
+	is "a CPU that host perf didn't use yet: exact" "$(taskset -c 0 "$rawvm" count 1000)" 2004
+	rmmod kvm_vpmu
+fi
+
 # A kernel without one of the functions that the module needs: the module that looks for another name.
 # All kernels have the same but for the vendor's; a host where the module is loaded a few times has these only.
 needed="kvm_pmu_get_msr"

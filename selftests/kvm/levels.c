@@ -3,7 +3,11 @@
  * A guest in user mode: what KVM does for it counts at its privilege level, and an overflow comes at
  * its instruction though the level changed right before a VM entry.  TAP.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
+
 #include "tap.h"
+#include "events.h"
 #include "guests.h"
 #include "long_mode.h"
 #include "sampler.h"
@@ -11,15 +15,17 @@
 
 #define ROUNDS	1000
 
-/* For the processor, where the code isn't; and handlers for NMIs and for INT1 */
+/* For the processor, where the code isn't; and handlers for NMIs and for the others */
 #define GDT		0x9000
 #define IDT		0xa000
 #define TSS		0xb000
 #define HANDLER		0xc000
-#define INT1_HANDLER	0xc100
+#define IRET_HANDLER	0xc100
 #define KERNEL_STACK	0xe000
 /* Selector; those of user mode are long_mode.c's. */
 #define KERNEL_CS	0x20
+/* Of an interrupt */
+#define VECTOR		0x40
 
 static const struct mode user = { .name = "user mode", .levels = 4, .leaf = 2, .user = true };
 
@@ -30,9 +36,10 @@ extern const char cpuids_start[], cpuids_end[], nops_start[], nops[], nops_end[]
 extern const char smi_start[], smi_nops[], smi_end[];
 extern const char handler_start[], handler_end[], rsm_start[], rsm_end[];
 extern const char int1s_start[], int1s_end[], iret_start[], iret_end[];
+extern const char ipi_start[], ipi_behind[], ipi_end[];
 asm(".globl cpuids_start, cpuids_end, nops_start, nops, nops_end\n"
     ".globl handler_start, handler_end, rsm_start, rsm_end, smi_start, smi_nops, smi_end\n"
-    ".globl int1s_start, int1s_end, iret_start, iret_end\n"
+    ".globl int1s_start, int1s_end, iret_start, iret_end, ipi_start, ipi_behind, ipi_end\n"
     "cpuids_start:\n"
     "1:	xor %eax, %eax\n"
     "	cpuid\n"
@@ -64,6 +71,14 @@ asm(".globl cpuids_start, cpuids_end, nops_start, nops, nops_end\n"
     "	.fill 50, 1, 0x90\n"
     "	out %al, $0x10\n"
     "smi_end:\n"
+    "ipi_start:\n"
+    "	sti\n"
+    "	out %al, $0x10\n"
+    "	movl $0x4040, 0x400300\n"	/* an interrupt to itself */
+    "ipi_behind:\n"
+    "	nop\n"
+    "	out %al, $0x10\n"
+    "ipi_end:\n"
     "handler_start:\n"
     "	mov (%rsp), %rax\n"
     "	mov %eax, 0x2204\n"
@@ -104,17 +119,18 @@ static void make_kernel(struct vm *vm)
 	uint64_t stack = KERNEL_STACK;
 
 	memcpy(vm->memory + HANDLER, handler_start, handler_end - handler_start);
-	memcpy(vm->memory + INT1_HANDLER, iret_start, iret_end - iret_start);
+	memcpy(vm->memory + IRET_HANDLER, iret_start, iret_end - iret_start);
 	/* APM vol. 2, "Legacy Segment Descriptors", "64-Bit Interrupt-Gate", "64-Bit Task State Segment" */
 	*long_at(vm, GDT + 0x08) = 0x00affb000000ffff;
 	*long_at(vm, GDT + 0x10) = 0x00cff3000000ffff;
 	*long_at(vm, GDT + KERNEL_CS) = 0x00af9b000000ffff;
-	*long_at(vm, IDT + 1 * 16) = 0x00008e0000000000 | KERNEL_CS << 16 | INT1_HANDLER;
+	*long_at(vm, IDT + 1 * 16) = 0x00008e0000000000 | KERNEL_CS << 16 | IRET_HANDLER;
 	*long_at(vm, IDT + 2 * 16) = 0x00008e0000000000 | KERNEL_CS << 16 | HANDLER;
+	*long_at(vm, IDT + VECTOR * 16) = 0x00008e0000000000 | KERNEL_CS << 16 | IRET_HANDLER;
 	memcpy(vm->memory + TSS + 4, &stack, sizeof(stack));
 	IOCTL(vm->vcpu, KVM_GET_SREGS, &sregs);
 	sregs.gdt = (struct kvm_dtable){ .base = GDT, .limit = KERNEL_CS + 7 };
-	sregs.idt = (struct kvm_dtable){ .base = IDT, .limit = 3 * 16 - 1 };
+	sregs.idt = (struct kvm_dtable){ .base = IDT, .limit = VECTOR * 16 + 15 };
 	sregs.tr = (struct kvm_segment){ .base = TSS, .limit = 0x67, .type = 11, .present = 1, .selector = 0x18 };
 	IOCTL(vm->vcpu, KVM_SET_SREGS, &sregs);
 }
@@ -145,7 +161,7 @@ static void int1(void)
 	free_vm(&vm);
 }
 
-/* At level 3, with handlers for NMIs and SMIs, behind its first OUT */
+/* At level 3, with a handler for NMIs, and the local APIC, behind its first OUT */
 static void make_user(struct vm *vm, const char *start, const char *end)
 {
 	struct mode m = user;
@@ -153,8 +169,9 @@ static void make_user(struct vm *vm, const char *start, const char *end)
 	m.apic = true;
 	if (!make_long_mode(vm, &m, start, end, (struct kvm_regs){ }))
 		errx(1, "no 64-bit mode");
-	handle_smis(vm, SIZE, rsm_start, rsm_end);
 	make_kernel(vm);
+	/* The guest's page table of 2-MiB pages */
+	table(vm, 12)[GUEST_APIC >> 21] = 0xfee00000 | PRESENT | WRITABLE | USER | LARGE;
 	set_apic(vm, APIC_SPIV, 0x1ff);
 	set_apic(vm, APIC_LVTPC, APIC_NMI);
 	run_until(vm, KVM_EXIT_IO);
@@ -169,6 +186,7 @@ static void smi_first(bool completed, const char *name)
 	struct vm vm;
 
 	make_user(&vm, nops_start, nops_end);
+	handle_smis(&vm, SIZE, rsm_start, rsm_end);
 	if (completed)
 		complete(&vm);
 	put_counter(&vm, pmu_of(&vm), 0, INSTRUCTIONS | USR | INT | EN, NEG(20 + !completed));
@@ -194,8 +212,7 @@ static uint32_t smi_to_itself(void)
 	struct vm vm;
 
 	make_user(&vm, smi_start, smi_end);
-	/* The guest's page table of 2-MiB pages */
-	table(&vm, 12)[GUEST_APIC >> 21] = 0xfee00000 | PRESENT | WRITABLE | USER | LARGE;
+	handle_smis(&vm, SIZE, rsm_start, rsm_end);
 	run_until(&vm, KVM_EXIT_IO);
 	complete(&vm);
 	put_counter(&vm, pmu_of(&vm), 0, INSTRUCTIONS | USR | INT | EN, NEG(20));
@@ -218,12 +235,39 @@ static void smis_to_itself(void)
 	is(exact, 10, "SMIs to itself: exact interrupts");
 }
 
+/*
+ * KVM emulates an instruction, which sends the vCPU an interrupt, and that overflows a counter of emulated instructions:
+ * NMIs have a higher priority (APM vol. 2, "Priorities").
+ */
+static void nmi_before_interrupt(void)
+{
+	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	struct vm vm;
+
+	if (on_intel()) {
+		skip("the CPU completes accesses to the local APIC", "an interrupt at the same time");
+		close(device);
+		return;
+	}
+	make_user(&vm, ipi_start, ipi_end);
+	if (set_events(device, &vm, KVM_VPMU_EVENTS_ON))
+		err(1, "the hypervisor's events");
+	complete(&vm);
+	put_counter(&vm, pmu_of(&vm), 0, event(KVM_VPMU_EVENT_EMULATED) | OS | USR | INT | EN, NEG(1));
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, SAMPLES), 1, "an interrupt at the same time: NMIs");
+	is(*word_at(&vm, LAST_IP), CODE + (ipi_behind - ipi_start), "an interrupt at the same time: comes behind the NMI");
+	free_vm(&vm);
+	close(device);
+}
+
 int main(void)
 {
 	struct vm vm = make_vm(true);
 
 	emulated();
 	int1();
+	nmi_before_interrupt();
 	if (ioctl(vm.fd, KVM_CHECK_EXTENSION, KVM_CAP_X86_SMM) > 0) {
 		smi_first(true, "an SMI first");
 		smi_first(false, "an OUT, then an SMI");
