@@ -165,7 +165,6 @@ int fills_count(const struct fill_events *events, const int *tid, size_t threads
 		struct fills *fills)
 {
 	const struct timespec time = { ns / NS_PER_S, ns % NS_PER_S };
-	uint64_t began = clock_ns(CLOCK_MONOTONIC);
 	int *fd = xrealloc(NULL, (threads + 1) * FILL_SOURCES * sizeof(*fd)), r;
 	size_t i;
 
@@ -174,6 +173,8 @@ int fills_count(const struct fill_events *events, const int *tid, size_t threads
 		fd[i] = -1;
 	r = open_events(events, tid, threads, fd);
 	if (!r) {
+		uint64_t began = clock_ns(CLOCK_MONOTONIC);
+
 		nanosleep(&time, NULL);
 		for (i = 0; i < threads; i++)
 			add_thread(fills, &fd[i * FILL_SOURCES]);
