@@ -14,7 +14,7 @@ echo "# begin"
 until [ -e go ]; do
 	sleep 0.1
 done
-perf record -q -g -e cycles:k -c 100003 -o /tmp/data -p $dd -- sleep 5 2>perf.err
+perf record -q -g -e cycles:k -c 100003 -o /tmp/data -p $dd -- sleep 12 2>perf.err
 perf script -i /tmp/data -F ip,sym >perf.txt 2>>perf.err
 kill $dd
 echo "# end"

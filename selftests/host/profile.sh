@@ -209,7 +209,7 @@ is "perf report: KVM's functions" "$(grep -c ' kvm_amd .*\[k\] svm_vcpu_run' per
 within "perf report: functions of the guest's kernel" "$(grep -c 'kernel .*\[g\] [a-z_]' perf.txt)" 5 1000
 is "perf script: samples of another machine than the VM or the host" "$(perf script -i perf -F event,comm,ip,machine_pid,vcpu 2>/dev/null |
 	awk '/ cycles: / && ($0 ~ / web:/) != ($0 ~ /^VM: .* VCPU:000/)' | wc -l)" 0
-within "perf script: samples of the guest" "$(perf script -i perf -F event,comm,machine_pid,vcpu 2>/dev/null | grep -c '^VM: .* cycles:')" 10000 100000
+within "perf script: samples of the guest" "$(perf script -i perf -F event,comm,machine_pid,vcpu 2>/dev/null | grep -c '^VM: .* cycles:')" 1000 100000
 
 # Each stack of the program with deep ones is complete: main(), 50 times down(), spin().
 "$vpmu" export -f folded -i web.data -g "web=$share/test/map" -o web.folded

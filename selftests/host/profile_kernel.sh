@@ -19,7 +19,7 @@ wait_for "$taps/web.tap" '^# begin' || {
 	not_ok "the guest boots"
 	sed 's/^/# /' "$dir"/web.{console,err,log}
 }
-"$vpmu" record -g -c 100003 -o web.data web -- sleep 5 2>log
+"$vpmu" record -g -c 100003 -o web.data web -- sleep 12 2>log
 is "record: status" $? 0
 sed 's/^/# /' log
 touch "$share/test/go"
