@@ -69,7 +69,7 @@ sed 's/^/# /' "$dir/run"
 sed -n '/^    cgroup_device_acl/,/^    \]/p' "$docs" >>"$dir/root/etc/qemu.conf"
 run_domain &
 out=''
-for ((n = 0; n < 600; n++)); do
+for ((n = 0; n < 1800; n++)); do
 	pid=$(pgrep -f "^$dir/qemu.real .*-name guest=guest") && out=/proc/$pid/root/dev/shm/out
 	! grep -q 'each round' "$out" 2>/dev/null || [ "$(tr -cd . <"$out" | wc -c)" -lt 200 ] || break
 	kill -0 $! 2>/dev/null || break

@@ -21,7 +21,7 @@ start_qemu() {
 	run_qemu -qmp "unix:$dir/$name.qmp,server=on,wait=off" -debugcon "file:$dir/$name.out" \
 		"$@" >"$dir/$name.log" 2>&1 &
 	echo $! >"$dir/$name.pid"
-	for ((n = 0; n < 600; n++)); do
+	for ((n = 0; n < 1800; n++)); do
 		[ ! -S "$dir/$name.qmp" ] || return 0
 		kill -0 "$(cat "$dir/$name.pid")" 2>/dev/null || break
 		sleep 0.1
@@ -80,10 +80,10 @@ disk() {
 	echo "file=$dir/$1.qcow2,if=none,format=qcow2"
 }
 
-# wait_for FILE TEXT: for a minute
+# wait_for FILE TEXT: for five minutes, as a guest that boots may take two on a busy machine
 wait_for() {
-	local n
-	for ((n = 0; n < 600; n++)); do
+	local end=$((SECONDS + 300))
+	while [ $SECONDS -lt $end ]; do
 		! grep -q "$2" "$1" 2>/dev/null || return 0
 		sleep 0.1
 	done
@@ -95,11 +95,11 @@ wait_for() {
 dots() {
 	{ tr -cd . <"$dir/$1.out" | wc -c; } 2>/dev/null
 }
-# advances NAME: by two rounds, in half a minute
+# advances NAME: by two rounds, in a minute and a half
 advances() {
 	local before n
 	before=$(dots "$1")
-	for ((n = 0; n < 300; n++)); do
+	for ((n = 0; n < 900; n++)); do
 		[ "$(dots "$1")" -le $((before + 1)) ] || return 0
 		sleep 0.1
 	done
@@ -117,7 +117,7 @@ tsc() {
 # until_line NAME LINE: it was written
 until_line() {
 	local n
-	for ((n = 0; n < 600; n++)); do
+	for ((n = 0; n < 1800; n++)); do
 		[ "$(lines "$1")" -lt "$2" ] || return 0
 		sleep 0.1
 	done
