@@ -111,9 +111,10 @@ two_vcpus() {
 	agree "a guest of two vCPUs"
 }
 
-# The host samples the guest, with call graphs: the guest notices nothing.
+# The host samples the guest, with call graphs: the guest notices nothing. recorded [FILE]: and another one that runs
+# this test
 recorded() {
-	local i b nmis recorder
+	local programs=${1:-} i b nmis recorder
 	# shellcheck source=selftests/host/recordings.sh
 	. ./recordings.sh
 	"$BUILD/vpmu/vpmu" record -g -c 200003 -o /tmp/recorded 2>/tmp/recorder &
@@ -124,7 +125,7 @@ recorded() {
 	is "while the host records: branches" "$b" $(($(msr "$branches") - before_b))
 	is "while the host records: the guest's NMIs" "$nmis" 0
 	agree "while the host records"
-	relay vpmu-guest --smp 1 -- env PROGRAMS="$PROGRAMS" "$PWD/../guest/perf_exact.sh"
+	[ -z "$programs" ] || relay vpmu-guest --smp 1 -- env PROGRAMS="$PROGRAMS" "$programs"
 	kill -TERM $recorder
 	wait $recorder
 	is "record: status" $? 0
@@ -142,7 +143,8 @@ for test; do
 	borrowed) borrowed ;;
 	two_guests) two_guests ;;
 	two_vcpus) two_vcpus ;;
-	recorded) recorded ;;
+	recorded) recorded "$PWD/../guest/perf_exact.sh" ;;
+	recorded_whole) recorded ;;
 	*) not_ok "no test $test" ;;
 	esac
 done
