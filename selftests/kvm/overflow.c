@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include "tap.h"
+#include "pin.h"
 #include "sampler.h"
 
 #define N	100
@@ -337,6 +338,15 @@ asm(".code16\n"
     "wait_end:\n"
     ".code64\n");
 
+static void give_up(__attribute__((unused)) int signal)
+{
+	static const char text[] = "not ok - the guest waits for an interrupt\n";
+
+	if (write(1, text, sizeof(text) - 1) < 0)
+		_exit(2);
+	_exit(1);
+}
+
 /* Cycles count while KVM works for the guest, so the counter overflows at each place of KVM's way to the VM entry. */
 static void anywhere_in_kvm(void)
 {
@@ -347,9 +357,40 @@ static void anywhere_in_kvm(void)
 	load_code(&vm, wait_start, wait_end, (struct kvm_regs){ .rsi = rounds, .rdi = 1 });
 	handle_nmis(&vm, NEG(1ull << 40));
 	put_counter(&vm, pmu, 0, CYCLES | OS | INT | EN, NEG(1ull << 40));
+	signal(SIGALRM, give_up);
+	alarm(100);
 	run_until(&vm, KVM_EXIT_IO);
+	alarm(0);
 	check(*word_at(&vm, RESULT) < rounds / 2, "overflows in KVM: the longest wait for an interrupt, %u turns",
 	      *word_at(&vm, RESULT));
+	free_vm(&vm);
+}
+
+/*
+ * Several of these counters, one a few cycles behind the other: most overflow while the host handles the NMI of the
+ * first one.  None is lost, and the host, whose log the bench looks at, has none that it doesn't know.  On the last CPU,
+ * where host perf has no events if its watchdog is off.
+ */
+static void one_behind_another(void)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	struct pmu pmu = pmu_of(&vm);
+	unsigned int few = 0;
+
+	pin(0, sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	load_code(&vm, loop_start, loop_end, (struct kvm_regs){ .rsi = 100 * N });
+	handle_nmis(&vm, NEG(1ull << 40));
+	for (unsigned int round = 0; round < 300; round++) {
+		*word_at(&vm, SAMPLES) = 0;
+		for (unsigned int i = 0; i < pmu.nr; i++)
+			put_counter(&vm, pmu, i, CYCLES | OS | INT | EN,
+				    NEG(400 + 7 * round + (10 + round % 100) * i));
+		run_until(&vm, KVM_EXIT_IO);
+		few += !*word_at(&vm, SAMPLES);
+		for (unsigned int i = 1; i < pmu.nr; i++)
+			few += counter(&vm, pmu, i) >= NEG(1ull << 40);
+	}
+	is(few, 0, "overflows one behind another: those that didn't come");
 	free_vm(&vm);
 }
 
@@ -364,5 +405,6 @@ int main(void)
 	anywhere_in_kvm();
 	signals();
 	threads();
+	one_behind_another();
 	return finish();
 }
