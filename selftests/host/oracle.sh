@@ -114,7 +114,7 @@ two_vcpus() {
 # The host samples the guest, with call graphs: the guest notices nothing. recorded [FILE]: and another one that runs
 # this test
 recorded() {
-	local programs=${1:-} i b nmis recorder
+	local another=${1:-} i b nmis recorder
 	# shellcheck source=selftests/host/recordings.sh
 	. ./recordings.sh
 	"$BUILD/vpmu/vpmu" record -g -c 200003 -o /tmp/recorded 2>/tmp/recorder &
@@ -125,7 +125,7 @@ recorded() {
 	is "while the host records: branches" "$b" $(($(msr "$branches") - before_b))
 	is "while the host records: the guest's NMIs" "$nmis" 0
 	agree "while the host records"
-	[ -z "$programs" ] || relay vpmu-guest --smp 1 -- env PROGRAMS="$PROGRAMS" "$programs"
+	[ -z "$another" ] || relay vpmu-guest --smp 1 -- env PROGRAMS="$PROGRAMS" "$another"
 	kill -TERM $recorder
 	wait $recorder
 	is "record: status" $? 0
