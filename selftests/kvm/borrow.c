@@ -12,13 +12,13 @@
 #define _GNU_SOURCE
 #include <linux/kvm_vpmu.h>
 #include <linux/perf_event.h>
-#include <signal.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
 #include "sampler.h"
 #include "figures.h"
 #include "pin.h"
+#include "time_limit.h"
 
 #define PERIOD		5000
 #define ROUNDS		400	/* of the sampler */
@@ -245,15 +245,6 @@ asm(".code16\n"
     "halt_end:\n"
     ".code64\n");
 
-static void give_up(__attribute__((unused)) int signal)
-{
-	static const char text[] = "not ok - the vCPU sleeps on\n";
-
-	if (write(1, text, sizeof(text) - 1) < 0)
-		_exit(2);
-	_exit(1);
-}
-
 /* Every counter is the host's, and the guest's only one overflows at a HLT. */
 static void halts(void)
 {
@@ -267,10 +258,9 @@ static void halts(void)
 	load_code(&vm, halt_start, halt_end, (struct kvm_regs){ });
 	handle_nmis(&vm, NEG(1ull << 40));
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(2));
-	signal(SIGALRM, give_up);
-	alarm(20);
+	set_time_limit(20, "the vCPU sleeps on");
 	run_until(&vm, KVM_EXIT_IO);
-	alarm(0);
+	set_time_limit(0, NULL);
 	is(*word_at(&vm, SAMPLES), 1, "an overflow at HLT, with a borrowed counter: interrupts");
 	for (unsigned int i = 0; i < nr_counters(pmu); i++)
 		close(events[i]);

@@ -12,6 +12,7 @@
 #include "tap.h"
 #include "pin.h"
 #include "sampler.h"
+#include "time_limit.h"
 
 #define N	100
 
@@ -338,15 +339,6 @@ asm(".code16\n"
     "wait_end:\n"
     ".code64\n");
 
-static void give_up(__attribute__((unused)) int signal)
-{
-	static const char text[] = "not ok - the guest waits for an interrupt\n";
-
-	if (write(1, text, sizeof(text) - 1) < 0)
-		_exit(2);
-	_exit(1);
-}
-
 /* Cycles count while KVM works for the guest, so the counter overflows at each place of KVM's way to the VM entry. */
 static void anywhere_in_kvm(void)
 {
@@ -357,10 +349,9 @@ static void anywhere_in_kvm(void)
 	load_code(&vm, wait_start, wait_end, (struct kvm_regs){ .rsi = rounds, .rdi = 1 });
 	handle_nmis(&vm, NEG(1ull << 40));
 	put_counter(&vm, pmu, 0, CYCLES | OS | INT | EN, NEG(1ull << 40));
-	signal(SIGALRM, give_up);
-	alarm(100);
+	set_time_limit(100, "the guest waits for an interrupt");
 	run_until(&vm, KVM_EXIT_IO);
-	alarm(0);
+	set_time_limit(0, NULL);
 	check(*word_at(&vm, RESULT) < rounds / 2, "overflows in KVM: the longest wait for an interrupt, %u turns",
 	      *word_at(&vm, RESULT));
 	free_vm(&vm);
