@@ -205,7 +205,12 @@ bool vpmu_compat_host_pair(const struct perf_event *event)
 
 bool vpmu_compat_host_has(unsigned int index)
 {
-	return host_event(index);
+	const struct perf_event *before;
+
+	if (host_event(index))
+		return true;
+	before = index ? host_event(index - 1) : NULL;
+	return before && vpmu_compat_host_pair(before);
 }
 
 unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,

@@ -31,7 +31,10 @@ struct compat_counters vpmu_compat_perf_counters(void);
 unsigned long *vpmu_compat_only_in_guest(void);
 unsigned long *vpmu_compat_only_in_host(void);
 
-/* Does host perf run an event on the counter of this CPU with perf's number @index? */
+/*
+ * Does host perf run an event on the counter of this CPU with perf's number @index, or on a pair of
+ * counters of which that is the second (AMD)?
+ */
 bool vpmu_compat_host_has(unsigned int index);
 
 /* Intel: unmask the PMU's LVT entry, which the local APIC masks with each interrupt. */

@@ -39,9 +39,14 @@ static bool amd_pinned(u64 select)
 	return boot_cpu_data.x86 >= 0x17 && (event == 0x003 || event == AMD64_EVENTSEL_EVENT);
 }
 
+/*
+ * Without global control, host perf clears the enable bits of all of its events while it changes
+ * some (x86_pmu_disable_all() of Linux arch/x86/events/core.c), and sets them again.
+ */
 static bool amd_in_use(unsigned int i)
 {
-	return vpmu_hw_rdmsr(select_base + i * stride) & ARCH_PERFMON_EVENTSEL_ENABLE;
+	return (vpmu_hw_rdmsr(select_base + i * stride) & ARCH_PERFMON_EVENTSEL_ENABLE) ||
+	       (!global_mask && vpmu_compat_host_has(i));
 }
 
 static u64 amd_read(unsigned int i)
