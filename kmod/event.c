@@ -321,16 +321,6 @@ void vpmu_event_put(struct vpmu_vcpu *vv)
 	e->kvm_since = now;
 }
 
-void vpmu_event_enter_guest(struct vpmu_vcpu *vv)
-{
-	vv->event.kvm_ticks += rdtsc() - vv->event.kvm_since;
-}
-
-void vpmu_event_leave_guest(struct vpmu_vcpu *vv)
-{
-	vv->event.kvm_since = rdtsc();
-}
-
 void vpmu_event_count_cause(struct vpmu_vcpu *vv)
 {
 	vv->event.causes[vpmu_compat_exit_cause(vv->hot.vcpu)]++;

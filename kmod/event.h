@@ -67,10 +67,17 @@ static inline bool vpmu_event_irq_first(const struct vpmu_vcpu *vv)
 }
 
 /* In front of a VM entry, with counters in vpmu_events.timing */
-void vpmu_event_enter_guest(struct vpmu_vcpu *vv);
+static __always_inline void vpmu_event_enter_guest(struct vpmu_vcpu *vv)
+{
+	vv->event.kvm_ticks += rdtsc() - vv->event.kvm_since;
+}
 
 /* Behind a VM exit: first of all, with counters in vpmu_events.timing; the same, .by_cause */
-void vpmu_event_leave_guest(struct vpmu_vcpu *vv);
+static __always_inline void vpmu_event_leave_guest(struct vpmu_vcpu *vv)
+{
+	vv->event.kvm_since = rdtsc();
+}
+
 void vpmu_event_count_cause(struct vpmu_vcpu *vv);
 
 /*

@@ -19,25 +19,13 @@
 #include "pmi.h"
 #include "sched.h"
 
-static int pmi_nmi(unsigned int type, struct pt_regs *regs)
+/* In an NMI: see which of the vCPU's physical counters overflowed; how many? */
+static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 {
-	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
-	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
-	unsigned long candidates = 0;
+	unsigned long candidates = vpmu_hw->overflowed();
 	unsigned int slot;
-	int handled = 0;
+	int seen = 0;
 
-	if (vv)
-		vpmu_open_nmi_begins(vv);
-	/*
-	 * Counters that count in host mode could overflow behind this handler, and perf's handler
-	 * would report an unknown NMI.
-	 */
-	if (vv && (vv->placed & vv->in_host))
-		pc->paused = vpmu_hw->pause();
-
-	if (vv && vv->placed)
-		candidates = vpmu_hw->overflowed();
 	for_each_set_bit(slot, &candidates, vpmu_hw->nr) {
 		int i = READ_ONCE(pc->owner[slot]);
 
@@ -52,14 +40,39 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 		vv->counter[i].overflowed = true;
 		if ((vv->in_host & BIT(i)) && !vpmu_compat_nmi_of_guest(vv->hot.vcpu))
 			vv->stats.in_kvm++;
-		handled++;
+		seen++;
 	}
-	/* Lent, and the guest not entered yet: an exit, before the guest runs without them. */
-	if (pc->lent && !pc->busy && vpmu_hw->release_before_entry &&
-	    !vpmu_compat_after_exit(vv->hot.vcpu))
+	return seen;
+}
+
+static noinline void take_back_lent(struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
+{
+	/* The guest has not been entered yet: an exit, before the guest runs without them. */
+	if (vpmu_hw->release_before_entry && !vpmu_compat_after_exit(vv->hot.vcpu))
 		vpmu_kick();
-	if (!pc->busy)
-		vpmu_give_back_lent(pc);
+	vpmu_give_back_lent(pc);
+}
+
+/* Each NMI of the machine passes this, and most of them have nothing to do here. */
+static int pmi_nmi(unsigned int type, struct pt_regs *regs)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
+	int handled = 0;
+
+	if (vv)
+		vpmu_open_nmi_begins(vv);
+	/*
+	 * Counters that count in host mode could overflow behind this handler, and perf's handler
+	 * would report an unknown NMI.
+	 */
+	if (vv && (vv->placed & vv->in_host))
+		pc->paused = vpmu_hw->pause();
+
+	if (vv && vv->placed)
+		handled = see_overflows(pc, vv);
+	if (pc->lent && !pc->busy)
+		take_back_lent(pc, vv);
 
 	if (handled) {
 		kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);
@@ -94,7 +107,8 @@ static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 	vpmu_open_nmi_ends();
 	if (vpmu_hw->nmi_ended)
 		vpmu_hw->nmi_ended();
-	vpmu_hw->resume(pc->paused);
+	if (pc->paused)
+		vpmu_hw->resume(pc->paused);
 	pc->paused = 0;
 	/* Perf's handler has enabled all counters, even while NMIs are held. */
 	if (vpmu_hw->hold_again)

@@ -255,24 +255,6 @@ static enum compat_exit intel_cause(u32 reason, u32 intr_info)
 	}
 }
 
-enum compat_exit vpmu_compat_exit_cause(struct kvm_vcpu *vcpu)
-{
-	u32 reason, intr_info, error_code;
-	u64 info1, info2;
-
-	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
-	return vpmu_compat_on_intel() ? intel_cause(reason, intr_info) : amd_cause(reason);
-}
-
-bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu)
-{
-	u32 reason, intr_info, error_code;
-	u64 info1, info2;
-
-	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
-	return reason == SVM_EXIT_INTR;
-}
-
 /*
  * AMD: struct vcpu_svm begins with struct kvm_vcpu, and the VMCB's address follows.  That structure
  * is KVM's own, so the first VMCB found this way is compared with what KVM says of it.
@@ -314,6 +296,32 @@ void vpmu_compat_find_state(struct kvm_vcpu *vcpu)
 {
 	if (!vpmu_compat_on_intel())
 		find_vmcb(vcpu);
+}
+
+static enum compat_exit slow_cause(struct kvm_vcpu *vcpu)
+{
+	u32 reason, intr_info, error_code;
+	u64 info1, info2;
+
+	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	return vpmu_compat_on_intel() ? intel_cause(reason, intr_info) : amd_cause(reason);
+}
+
+enum compat_exit vpmu_compat_exit_cause(struct kvm_vcpu *vcpu)
+{
+	/* Never on Intel */
+	if (likely(READ_ONCE(vmcb_state) == VMCB_FOUND))
+		return amd_cause(vmcb_of(vcpu)->control.exit_code);
+	return slow_cause(vcpu);
+}
+
+bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu)
+{
+	u32 reason, intr_info, error_code;
+	u64 info1, info2;
+
+	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	return reason == SVM_EXIT_INTR;
 }
 
 DEFINE_STATIC_CALL_NULL(vpmu_running_vcpu, vpmu_compat_proto_running_vcpu);

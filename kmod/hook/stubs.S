@@ -251,6 +251,14 @@ STUB_START vpmu_stub_kvm_pmu_handle_event
 	RET
 SYM_FUNC_END(vpmu_stub_kvm_pmu_handle_event)
 
+/* x86_perf_event_set_period(event), in each NMI of host perf; nothing else is in a register. */
+STUB_START vpmu_stub_x86_perf_event_set_period
+	pushq	%rdi
+	call	vpmu_host_writes_counter
+	popq	%rdi
+	RET
+SYM_FUNC_END(vpmu_stub_x86_perf_event_set_period)
+
 /* kvm_pmu_is_valid_msr(vcpu, index) */
 STUB_START vpmu_stub_kvm_pmu_is_valid_msr
 	ACCESS vpmu_msr_valid

@@ -388,18 +388,16 @@ static bool notrace host_stops_event(void *arg, unsigned long flags)
  * Linux 7.0 and later, and 6.18 from April 2026 on: perf moves an event that stays stopped (a
  * throttled one, say) to another counter, and writes its count so far there.
  */
-static bool notrace host_writes_counter(void *arg, unsigned long unused)
+void notrace vpmu_host_writes_counter(struct perf_event *event)
 {
-	struct perf_event *event = arg;
+	unsigned int slot;
 
-	if (event->hw.state & PERF_HES_ARCH && event->hw.idx >= 0) {
-		unsigned int slot = vpmu_hw_slot(vpmu_hw, event->hw.idx);
-
-		vpmu_host_evict(slot, vpmu_compat_host_pair(event) ? slot + 1 : slot);
-		vpmu_host_count_saved(slot, true);
-		vpmu_host_changed();
-	}
-	return false;
+	if (likely(!(event->hw.state & PERF_HES_ARCH)) || event->hw.idx < 0)
+		return;
+	slot = vpmu_hw_slot(vpmu_hw, event->hw.idx);
+	vpmu_host_evict(slot, vpmu_compat_host_pair(event) ? slot + 1 : slot);
+	vpmu_host_count_saved(slot, true);
+	vpmu_host_changed();
 }
 
 static bool notrace is_probed(void *vcpu, unsigned long unused)
@@ -478,11 +476,7 @@ static bool retired_by_function(void)
 	}
 
 struct hook vpmu_hooks[] = {
-	/* In each NMI of host perf, so hook_ftrace_handler() finds it first */
-	{
-		.symbol = "x86_perf_event_set_period",
-		.pre = host_writes_counter,
-	},
+	STUB(x86_perf_event_set_period),
 	{
 		.symbol = "x86_pmu_start",
 		.pre = host_starts_event,
