@@ -91,8 +91,6 @@ static noinline u32 entry_slowly(struct vpmu_vcpu *vv)
 
 static void watch_events(struct vpmu_vcpu *vv)
 {
-	if (vv->event.timing)
-		vpmu_event_leave_guest(vv);
 	if (vv->event.by_level) {
 		int level = vpmu_level(vv);
 

@@ -206,7 +206,7 @@ static void begin(struct vpmu_vcpu *vv)
 
 static void note_exits(struct vpmu_events *e)
 {
-	e->exits = e->by_level | e->by_cause | e->timing;
+	e->exits = e->by_level | e->by_cause;
 }
 
 void vpmu_event_start(struct vpmu_vcpu *vv, struct vpmu_counter *c, int level)
@@ -250,22 +250,24 @@ void vpmu_event_stop(struct vpmu_vcpu *vv, const struct vpmu_counter *c)
 	note_exits(e);
 }
 
-void vpmu_event_observe(struct vpmu_vcpu *vv, bool observed)
+void vpmu_event_observe(struct vpmu_vcpu *vv, enum vpmu_observed what)
 {
 	struct vpmu_events *e = &vv->event;
 
 	lockdep_assert_irqs_disabled();
-	if (observed) {
+	if (what) {
 		if (!vpmu_event_active(vv))
 			begin(vv);
 		if (!e->timing)
 			e->kvm_since = rdtsc();
-		e->by_cause |= VPMU_OBSERVER;
 		e->timing |= VPMU_OBSERVER;
 	} else {
-		e->by_cause &= ~VPMU_OBSERVER;
 		e->timing &= ~VPMU_OBSERVER;
 	}
+	if (what == VPMU_OBSERVE_EVENTS)
+		e->by_cause |= VPMU_OBSERVER;
+	else
+		e->by_cause &= ~VPMU_OBSERVER;
 	note_exits(e);
 }
 

@@ -37,14 +37,16 @@ void vpmu_event_put(struct vpmu_vcpu *vv);
 /* The host's TSC ticks in KVM until the TSC is @now, which is outside guest mode */
 u64 vpmu_event_kvm_ticks(const struct vpmu_vcpu *vv, u64 now);
 
-/* Is that so because the VM was observed (vpmu_vm.observed) when the vCPU last looked? */
-static __always_inline bool vpmu_event_observed(const struct vpmu_vcpu *vv)
+/* What was the VM observed for (vpmu_vm.observed) when the vCPU last looked? */
+static __always_inline enum vpmu_observed vpmu_event_observed(const struct vpmu_vcpu *vv)
 {
-	return vv->event.timing & VPMU_OBSERVER;
+	if (likely(!(vv->event.timing & VPMU_OBSERVER)))
+		return VPMU_UNOBSERVED;
+	return vv->event.by_cause & VPMU_OBSERVER ? VPMU_OBSERVE_EVENTS : VPMU_OBSERVE_TIME;
 }
 
-/* Count all events, as the VM is observed, or no longer. */
-void vpmu_event_observe(struct vpmu_vcpu *vv, bool observed);
+/* The VM is observed for @what from now on. */
+void vpmu_event_observe(struct vpmu_vcpu *vv, enum vpmu_observed what);
 
 /*
  * The number of @event (KVM_VPMU_EVENT_..., a unit mask), as in struct kvm_vpmu_events: on the

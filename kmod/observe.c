@@ -21,15 +21,18 @@ static struct vpmu_observer *find_observer(struct vpmu_vm *vm, const void *who)
 
 static void note_observers(struct vpmu_vm *vm)
 {
-	bool observed = vpmu_all_observed || !list_empty(&vm->observers);
+	enum vpmu_observed observed = vpmu_all_observed ? VPMU_OBSERVE_TIME : VPMU_UNOBSERVED;
+	const struct vpmu_observer *o;
 
+	list_for_each_entry(o, &vm->observers, node)
+		observed = max(observed, o->what);
 	if (observed == vm->observed)
 		return;
 	WRITE_ONCE(vm->observed, observed);
 	vpmu_vm_kick(vm);
 }
 
-int vpmu_observe(struct vpmu_vm *vm, const void *who)
+int vpmu_observe(struct vpmu_vm *vm, const void *who, enum vpmu_observed what)
 {
 	struct vpmu_observer *o;
 
@@ -40,6 +43,7 @@ int vpmu_observe(struct vpmu_vm *vm, const void *who)
 	if (!o)
 		return -ENOMEM;
 	o->who = who;
+	o->what = what;
 	list_add(&o->node, &vm->observers);
 	note_observers(vm);
 	return 0;

@@ -479,7 +479,7 @@ static long find_vm(struct profile *p, const struct kvm_vpmu_profile *in)
 	if (!vm)
 		err = -ENOENT;
 	else if (p->flags & KVM_VPMU_PROFILE_KVM_TIME)
-		err = vpmu_observe(vm, p);
+		err = vpmu_observe(vm, p, VPMU_OBSERVE_TIME);
 	if (!err)
 		p->vm = vm->id;
 	mutex_unlock(&vpmu_vms_lock);

@@ -367,7 +367,7 @@ static void describe_events(struct vpmu_vcpu *vv, struct kvm_vpmu_events *out)
 	if (!r.done)
 		read_events(&r);
 	out->vcpu_id = vv->hot.vcpu->vcpu_id;
-	out->observed = vv->vm->observed;
+	out->observed = vv->vm->observed == VPMU_OBSERVE_EVENTS;
 	out->tsc_khz = vv->hot.vcpu->arch.virtual_tsc_khz;
 }
 
@@ -392,7 +392,7 @@ long vpmu_get_events(const struct file *device_file, void __user *arg)
 	if (!vv)
 		err = -ENOENT;
 	else if (e->flags & KVM_VPMU_EVENTS_OBSERVE)
-		err = vpmu_observe(vv->vm, device_file);
+		err = vpmu_observe(vv->vm, device_file, VPMU_OBSERVE_EVENTS);
 	if (!err)
 		describe_events(vv, e);
 	mutex_unlock(&vpmu_vms_lock);

@@ -35,7 +35,7 @@ void vpmu_sched_update_hot(struct vpmu_vcpu *vv)
 {
 	struct vpmu_vcpu *hot = NULL;
 
-	if (vv->event.interrupting | vv->event.exits)
+	if (vv->event.interrupting | vv->event.exits | vv->event.timing)
 		vv->hot.watch |= VPMU_WATCH_EVENTS;
 	else
 		vv->hot.watch &= ~VPMU_WATCH_EVENTS;
@@ -411,7 +411,7 @@ static noinline void put_software(struct vpmu_vcpu *vv)
 /* Does somebody in the host observe the VM, or no longer? */
 static __always_inline void set_observed(struct vpmu_vcpu *vv)
 {
-	bool observed = READ_ONCE(vv->vm->observed);
+	enum vpmu_observed observed = READ_ONCE(vv->vm->observed);
 
 	if (likely(observed == vpmu_event_observed(vv)))
 		return;

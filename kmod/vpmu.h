@@ -51,6 +51,13 @@
 
 #define VPMU_NO_SLOT	(-1)
 
+/* What is counted for observers in the host, each with what is in front of it */
+enum vpmu_observed {
+	VPMU_UNOBSERVED,
+	VPMU_OBSERVE_TIME,	/* vpmu_events.kvm_ticks */
+	VPMU_OBSERVE_EVENTS,	/* .causes */
+};
+
 /**
  * struct vpmu_vm - a VM that has a vCPU of ours
  * @kvm: KVM's VM
@@ -62,7 +69,7 @@
  * @vcpus: its vCPUs, in the order of their creation
  * @nr: how many
  * @observers: who observes the VM's events, under vpmu_vms_lock
- * @observed: whether there are any
+ * @observed: what for: the most that one of them wants
  */
 struct vpmu_vm {
 	struct kvm *kvm;
@@ -74,16 +81,18 @@ struct vpmu_vm {
 	struct list_head vcpus;
 	unsigned int nr;
 	struct list_head observers;
-	bool observed;
+	enum vpmu_observed observed;
 };
 
 /**
  * struct vpmu_observer - who observes a VM's events
  * @who: an open file of the device, or a profile
+ * @what: what is counted for that
  * @node: in the VM's list
  */
 struct vpmu_observer {
 	const void *who;
+	enum vpmu_observed what;
 	struct list_head node;
 };
 
@@ -185,7 +194,7 @@ struct vpmu_leaf {
  * struct vpmu_events - the hypervisor's events of a vCPU, as far as KVM has no statistic of them
  * @interrupting: mask of the counters whose overflow is to interrupt the guest.  Each VM entry
  *	looks whether an overflow is near
- * @exits: mask of those for which each VM exit is looked at, as they are in one of the next three
+ * @exits: mask of those for which each VM exit is looked at, as they are in one of the next two
  * @by_level: mask of those that count at one privilege level only
  * @by_cause: mask of those that count one of @causes
  * @timing: mask of those that count @kvm_ticks

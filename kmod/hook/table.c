@@ -251,6 +251,8 @@ fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 	if (unlikely(vv->event.timing))
 		vpmu_event_enter_guest(vv);
 	result = static_call(original_vcpu_run)(vcpu, flags);
+	if (unlikely(vv->event.timing))
+		vpmu_event_leave_guest(vv);
 	vpmu_open_leave(vv);
 	if (unlikely(vv->borrowing | vv->event.exits || vv->measuring))
 		vpmu_exit(vv);

@@ -217,21 +217,46 @@ static void check_throttled(void)
 	free_vm(&vm);
 }
 
-/* The VM's events are observed as long as such a profile is open. */
-static void check_observed(void)
+/* What the VM's events are behind some work */
+static struct kvm_vpmu_events work_on(struct vm *vm)
+{
+	struct kvm_vpmu_events e = { .fd = vm->fd };
+
+	spin(vm, 10);
+	IOCTL(device, KVM_VPMU_GET_EVENTS, &e);
+	return e;
+}
+
+/* The time in KVM is counted as long as such a profile is open, and no more than that. */
+static void check_kvm_time(void)
 {
 	struct kvm_vpmu_profile what = instructions();
 	struct vm vm = make_vm(true);
-	struct kvm_vpmu_events e = { .fd = vm.fd };
+	int observer = open("/dev/kvm-vpmu", O_RDWR);
+	struct kvm_vpmu_events e;
 	struct profile p;
+	uint64_t ticks;
 
+	if (observer < 0)
+		err(1, "/dev/kvm-vpmu");
+	load_spin(&vm);
 	what.flags |= KVM_VPMU_PROFILE_KVM_TIME;
 	p = profile_open(device, what);
-	IOCTL(device, KVM_VPMU_GET_EVENTS, &e);
-	is(e.observed, 1, "with the time in KVM: the VM is observed");
+	e = work_on(&vm);
+	check(e.count[KVM_VPMU_EVENT_TICKS_KVM], "with the time in KVM: %llu ticks",
+	      (unsigned long long)e.count[KVM_VPMU_EVENT_TICKS_KVM]);
+	is(e.observed, 0, "with the time in KVM: the VM's other events aren't observed");
+
+	e = observe(observer, &vm);
+	is(e.observed, 1, "beside an observer: they are");
 	profile_close(&p);
-	IOCTL(device, KVM_VPMU_GET_EVENTS, &e);
-	is(e.observed, 0, "with the time in KVM: the VM isn't observed any more");
+	ticks = work_on(&vm).count[KVM_VPMU_EVENT_TICKS_KVM];
+	check(ticks > e.count[KVM_VPMU_EVENT_TICKS_KVM], "the observer has the time when the profile has ended");
+	close(observer);
+
+	work_on(&vm);
+	ticks = work_on(&vm).count[KVM_VPMU_EVENT_TICKS_KVM];
+	is(work_on(&vm).count[KVM_VPMU_EVENT_TICKS_KVM], ticks, "the time isn't counted any more");
 	free_vm(&vm);
 }
 
@@ -829,7 +854,7 @@ int main(void)
 	check_arguments();
 	check_samples("all of a CPU", instructions());
 	check_throttled();
-	check_observed();
+	check_kvm_time();
 	check_reasons();
 	check_filter();
 	check_owner();

@@ -20,10 +20,7 @@
 #define KVM_VPMU_PROFILE_SAMPLES	(1u << 0)	/* record samples */
 #define KVM_VPMU_PROFILE_SWITCHES	(1u << 1)	/* record vCPUs' switches */
 #define KVM_VPMU_PROFILE_FREQUENCY	(1u << 2)	/* @period is samples per second */
-/*
- * The VMs' events are observed as by KVM_VPMU_EVENTS_OBSERVE, so that switches have the time in
- * KVM: some 150 instructions for each VM exit.
- */
+/* Switches have the time in KVM, which costs some 100 instructions at each VM exit. */
 #define KVM_VPMU_PROFILE_KVM_TIME	(1u << 3)
 /*
  * With samples in guest mode: record the guest's call graph (with 11).  The guest's frame pointers
@@ -140,8 +137,8 @@ struct kvm_vpmu_profile {
  * @cr3: sample in guest mode: the guest's CR3.  0: not known
  * @value: sample: how many events this one stands for.  LOAD: for how many ns since the PUT
  *	before the vCPU's thread was runnable, but didn't run.  PUT: TSC ticks in KVM since the
- *	LOAD, as far as the VM's events were observed (KVM_VPMU_PROFILE_KVM_TIME); no meaning if
- *	that LOAD wasn't recorded.  AWAY: of a vCPU that is halted, for how many ns since the last
+ *	LOAD, as far as there was a profile with KVM_VPMU_PROFILE_KVM_TIME; no meaning if that
+ *	LOAD wasn't recorded.  AWAY: of a vCPU that is halted, for how many ns since the last
  *	switch or AWAY its thread was runnable, but didn't run; a LOAD counts from here on
  * @pid: the process, as the host's first PID namespace has it; 0: see struct kvm_vpmu_profile.
  *	AWAY: 0

@@ -21,6 +21,7 @@
 #include "vm.h"
 #include "registers.h"
 #include "pin.h"
+#include "profiles.h"
 #include "oracle.h"
 #include "cost.h"
 
@@ -189,7 +190,7 @@ struct counts {
 };
 
 static const struct operation *operation = operations;
-static bool pmu = true, off, observed;
+static bool pmu = true, off, observed, timed;
 static int freeze = -1;
 static uint64_t selects[MAX_COUNTERS];
 static unsigned int nr;
@@ -272,6 +273,11 @@ static void measure(void)
 		IOCTL(device, KVM_VPMU_SET, &s);
 		if (observed)
 			IOCTL(device, KVM_VPMU_GET_EVENTS, &e);
+		if (timed)
+			profile_open(device, (struct kvm_vpmu_profile){
+				.flags = KVM_VPMU_PROFILE_SWITCHES | KVM_VPMU_PROFILE_KVM_TIME,
+				.records = KVM_VPMU_PROFILE_MAX_RECORDS, .fd = -1,
+			});
 	}
 	memcpy(vm.memory + GP_HANDLER, fault_start, fault_end - fault_start);
 	set_apic(&vm, APIC_SPIV, 0x1ff);
@@ -317,6 +323,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'v':
 		observed = true;
 		return 0;
+	case 't':
+		timed = true;
+		return 0;
 	case 'O':
 		off = true;
 		return 0;
@@ -341,6 +350,7 @@ int main(int argc, char **argv)
 		{ "no-pmu", 'p', NULL, 0, "the VM has no PMU", 0 },
 		{ "freeze", 'f', "MODE", 0, "its freeze mode: hybrid, guest or vcpu", 0 },
 		{ "observed", 'v', NULL, 0, "with --freeze: the host looks at the hypervisor's events", 0 },
+		{ "timed", 't', NULL, 0, "with --freeze: the host profiles the time in KVM", 0 },
 		{ "off", 'O', NULL, 0, "all its counters are off, by global control", 0 },
 		{ }
 	};
