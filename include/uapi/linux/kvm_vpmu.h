@@ -361,7 +361,7 @@ struct kvm_vpmu_vcpu {
  *	both with KVM_VPMU_EVENTS_OBSERVE, has a meaning.
  *
  * Neither needs the guest's counters, nor KVM_VPMU_EVENTS_ON.  While a VM is observed,
- * each of its VM exits takes the host some 150 instructions longer.
+ * each of its VM exits takes the host some 120 instructions longer.
  */
 struct kvm_vpmu_events {
 	__u64 vm;

@@ -20,7 +20,7 @@
 #define KVM_VPMU_PROFILE_SAMPLES	(1u << 0)	/* record samples */
 #define KVM_VPMU_PROFILE_SWITCHES	(1u << 1)	/* record vCPUs' switches */
 #define KVM_VPMU_PROFILE_FREQUENCY	(1u << 2)	/* @period is samples per second */
-/* Switches have the time in KVM, which costs some 100 instructions at each VM exit. */
+/* Switches have the time in KVM, which costs 50 to 100 instructions at each VM exit. */
 #define KVM_VPMU_PROFILE_KVM_TIME	(1u << 3)
 /*
  * With samples in guest mode: record the guest's call graph (with 11).  The guest's frame pointers
