@@ -426,7 +426,8 @@ static void check_counters(void)
 	begin_work(&worker[0], work);
 	for (; pthread_tryjoin_np(worker[0].thread, NULL); windows++)
 		window(&p, 100);
-	check(windows > 10, "a guest's counter: %u windows", windows);
+	/* As many as the machine has time for */
+	check(windows >= 3, "a guest's counter: %u windows", windows);
 	is(counter(&worker[0].vm, pmu, 0), instructions_of(&work), "a guest's counter");
 	close_probe(&p);
 	free_workers(worker);
