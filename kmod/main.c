@@ -9,10 +9,10 @@
 #include "compat/compat.h"
 #include "compat/host.h"
 #include "hook/hook.h"
+#include "borrow.h"
 #include "chardev.h"
 #include "counter.h"
 #include "measure.h"
-#include "pmi.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -44,14 +44,10 @@ static int __init vpmu_module_init(void)
 		goto put_compat;
 
 	vpmu_counter_init();
-	err = vpmu_pmi_init();
-	if (err) {
-		pr_err("no NMI handler: error %d\n", err);
-		goto put_compat;
-	}
+	vpmu_borrow_init();
 	err = vpmu_hooks_enable();
 	if (err)
-		goto remove_pmi;
+		goto end_borrow;
 	/* Behind the hook that forgets the choices for a VM when the VM is freed */
 	err = vpmu_chardev_init();
 	if (err) {
@@ -66,8 +62,8 @@ static int __init vpmu_module_init(void)
 
 disable_hooks:
 	vpmu_hooks_disable();
-remove_pmi:
-	vpmu_pmi_exit();
+end_borrow:
+	vpmu_borrow_exit();
 put_compat:
 	vpmu_compat_exit();
 	return err;
@@ -78,7 +74,7 @@ static void __exit vpmu_module_exit(void)
 {
 	vpmu_hooks_disable();
 	vpmu_chardev_exit();
-	vpmu_pmi_exit();
+	vpmu_borrow_exit();
 	vpmu_counter_exit();
 	vpmu_compat_exit();
 }

@@ -9,7 +9,8 @@
  * came at.
  */
 #include <linux/jiffies.h>
-#include <asm/nmi.h>
+#include <asm/processor-flags.h>
+#include <asm/ptrace.h>
 
 #include "compat/host.h"
 #include "borrow.h"
@@ -19,7 +20,7 @@
 #include "pmi.h"
 #include "sched.h"
 
-/* In an NMI: see which of the vCPU's physical counters overflowed; how many? */
+/* In an NMI: see which of the vCPU's physical counters overflowed, and return how many. */
 static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 {
 	unsigned long candidates = vpmu_hw->overflowed();
@@ -53,8 +54,7 @@ static noinline void take_back_lent(struct vpmu_cpu *pc, const struct vpmu_vcpu 
 	vpmu_give_back_lent(pc);
 }
 
-/* Each NMI of the machine passes this, and most of them have nothing to do here. */
-static int pmi_nmi(unsigned int type, struct pt_regs *regs)
+int vpmu_pmi_nmi_begins(const struct pt_regs *regs)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
@@ -95,8 +95,7 @@ static int pmi_nmi(unsigned int type, struct pt_regs *regs)
 	return handled;
 }
 
-/* After perf's handler */
-static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
+void vpmu_pmi_nmi_ends(void)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
@@ -116,7 +115,6 @@ static int pmi_nmi_end(unsigned int type, struct pt_regs *regs)
 	if (pc->handled && vpmu_hw->masks_interrupt)
 		vpmu_compat_enable_pmi();
 	pc->handled = false;
-	return NMI_DONE;
 }
 
 /*
@@ -162,26 +160,4 @@ void vpmu_pmi_put(struct vpmu_vcpu *vv)
 {
 	if (!irqs_disabled())
 		deliver_now(vv);
-}
-
-int vpmu_pmi_init(void)
-{
-	int err;
-
-	vpmu_borrow_init();
-	err = register_nmi_handler(NMI_LOCAL, pmi_nmi_end, 0, "kvm_vpmu_end");
-	if (err)
-		return err;
-	/* Before perf's handler, which reports overflows that it doesn't know. */
-	err = register_nmi_handler(NMI_LOCAL, pmi_nmi, NMI_FLAG_FIRST, "kvm_vpmu");
-	if (err)
-		unregister_nmi_handler(NMI_LOCAL, "kvm_vpmu_end");
-	return err;
-}
-
-void vpmu_pmi_exit(void)
-{
-	unregister_nmi_handler(NMI_LOCAL, "kvm_vpmu");
-	unregister_nmi_handler(NMI_LOCAL, "kvm_vpmu_end");
-	vpmu_borrow_exit();
 }

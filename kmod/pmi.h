@@ -5,9 +5,13 @@
 
 #include "vpmu.h"
 
-/* Register and unregister the NMI handlers. */
-int vpmu_pmi_init(void);
-void vpmu_pmi_exit(void);
+/*
+ * In each NMI, before and behind host perf's handler, which reports overflows that it doesn't know
+ *
+ * Return: how many overflows were a guest's, in addition to what perf's handler returns
+ */
+int vpmu_pmi_nmi_begins(const struct pt_regs *regs);
+void vpmu_pmi_nmi_ends(void);
 
 /* KVM_REQ_PMU, before a VM entry: the NMI handler saw an overflow, or settings have changed. */
 void vpmu_pmi_handle(struct vpmu_vcpu *vv);

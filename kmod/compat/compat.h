@@ -347,6 +347,7 @@ bool vpmu_compat_proto_get_vm(struct kvm *kvm);
 void vpmu_compat_proto_put_vm(struct kvm *kvm);
 struct perf_guest_switch_msr *vpmu_compat_proto_guest_get_msrs(int *nr, void *data);
 void vpmu_compat_proto_lapic_init(void);
+int vpmu_compat_proto_nmi_handler(unsigned int type, struct pt_regs *regs);
 struct kvm_vcpu *vpmu_compat_proto_running_vcpu(void);
 void vpmu_compat_proto_code_size(struct kvm_vcpu *vcpu, int *db, int *l);
 void vpmu_compat_proto_cache_reg(struct kvm_vcpu *vcpu, u32 reg);

@@ -76,6 +76,7 @@ void vpmu_hooks_disable(void);
 
 /* What stubs.S calls (table.c), besides functions of emul.c, msr.c, pmi.c and vcpu.c */
 struct perf_event;
+struct pt_regs;
 struct vpmu_vcpu;
 void vpmu_retired(struct vpmu_vcpu *vv, u32 pending);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
@@ -83,6 +84,7 @@ void vpmu_vcpu_load(struct vpmu_vcpu *vv, int cpu);
 void vpmu_vcpu_put(struct vpmu_vcpu *vv);
 void vpmu_handle_event(struct vpmu_vcpu *vv);
 void vpmu_host_writes_counter(struct perf_event *event);
+int vpmu_perf_event_nmi_handler(unsigned int type, struct pt_regs *regs);
 struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data);
 
 /* stubs.S: fentry calls them, C never does. */
@@ -102,6 +104,7 @@ void vpmu_stub_kvm_pmu_get_msr(void);
 void vpmu_stub_kvm_pmu_set_msr(void);
 void vpmu_stub_kvm_pmu_rdpmc(void);
 void vpmu_stub_kvm_pmu_handle_event(void);
+void vpmu_stub_perf_event_nmi_handler(void);
 void vpmu_stub_x86_perf_event_set_period(void);
 
 /* The hooks of this module. */

@@ -251,6 +251,12 @@ STUB_START vpmu_stub_kvm_pmu_handle_event
 	RET
 SYM_FUNC_END(vpmu_stub_kvm_pmu_handle_event)
 
+/* perf_event_nmi_handler(type, regs), in each NMI */
+STUB_START vpmu_stub_perf_event_nmi_handler
+	INSTEAD
+	jmp	vpmu_perf_event_nmi_handler
+SYM_FUNC_END(vpmu_stub_perf_event_nmi_handler)
+
 /* x86_perf_event_set_period(event), in each NMI of host perf; nothing else is in a register. */
 STUB_START vpmu_stub_x86_perf_event_set_period
 	pushq	%rdi

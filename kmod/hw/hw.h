@@ -49,7 +49,7 @@ struct hw_saved {
  * @give_back: stop counter @i and restore host perf's state
  * @reassert: host perf may have written registers that are shared: enable the counters in @mask
  *	there again; NULL if no register is shared
- * @nmi_ended: all handlers of an NMI have run; NULL if that doesn't matter
+ * @nmi_ended: host perf's handler of an NMI has run; NULL if that doesn't matter
  * @hold_nmis: no NMI by which host perf's handler would read counters, until @release_nmis or the
  *	VM exit; false if one is on its way, or if NMIs can't be held.  @quiet: mask of the
  *	counters that overflow without an NMI

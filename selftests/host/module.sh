@@ -70,12 +70,12 @@ else
 fi
 [ "$times" -le 5 ] || needed+=" __module_address kallsyms_lookup_name kvm_msr_allowed file_is_kvm kvm_pmu_deliver_pmi
 	kvm_pmu_is_valid_msr kvm_pmu_set_msr kvm_pmu_rdpmc kvm_pmu_handle_event kvm_arch_vcpu_load
-	kvm_arch_vcpu_put x86_pmu_start x86_pmu_stop x86_perf_event_set_period kvm_vcpu_halt
+	kvm_arch_vcpu_put x86_pmu_start x86_pmu_stop x86_perf_event_set_period perf_event_nmi_handler kvm_vcpu_halt
 	kvm_vcpu_reset kvm_arch_destroy_vm kvm_vcpu_ioctl_set_cpuid kvm_vcpu_ioctl_set_cpuid2
 	kvm_vcpu_ioctl_get_cpuid2 kvm_pmu_refresh kvm_pmu_destroy kvm_arch_vcpu_create
 	kvm_skip_emulated_instruction"
 for symbol in $needed; do
-	LC_ALL=C sed "s/\x00$symbol\x00/\x00${symbol%?}Q\x00/g" "$module" >/tmp/renamed.ko
+	LC_ALL=C sed "s/\(^\|[^[:alnum:]_]\)$symbol\x00/\1${symbol%?}Q\x00/g" "$module" >/tmp/renamed.ko
 	refused "no $symbol" "Unknown symbol in module" "${symbol%?}Q not found" /tmp/renamed.ko
 done
 rm -f /tmp/renamed.ko
