@@ -21,7 +21,7 @@ static struct vpmu_observer *find_observer(struct vpmu_vm *vm, const void *who)
 
 static void note_observers(struct vpmu_vm *vm)
 {
-	enum vpmu_observed observed = vpmu_all_observed ? VPMU_OBSERVE_TIME : VPMU_UNOBSERVED;
+	enum vpmu_observed observed = vpmu_least_observed();
 	const struct vpmu_observer *o;
 
 	list_for_each_entry(o, &vm->observers, node)

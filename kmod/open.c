@@ -144,24 +144,17 @@ void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 	vv->may[COMPAT_GLOBAL] = 0;
 }
 
-void vpmu_open_nmi_begins(const struct vpmu_vcpu *vv)
+void __vpmu_open_nmi_begins(const struct vpmu_vcpu *vv)
 {
-	u64 hidden;
+	u64 hidden = vpmu_hw->overflowed() & vv->shown;
 
-	if (likely(!vv->shown))
-		return;
-	hidden = vpmu_hw->overflowed() & vv->shown;
 	if (hidden)
 		vpmu_hw->ack(hidden);
 	this_cpu_write(vpmu_cpu.hidden, hidden);
 }
 
-void vpmu_open_nmi_ends(void)
+void __vpmu_open_nmi_ends(void)
 {
-	u64 hidden = this_cpu_read(vpmu_cpu.hidden);
-
-	if (likely(!hidden))
-		return;
-	vpmu_hw->show(hidden);
+	vpmu_hw->show(this_cpu_read(vpmu_cpu.hidden));
 	this_cpu_write(vpmu_cpu.hidden, 0);
 }

@@ -40,11 +40,23 @@ static inline void vpmu_open_take_back(struct vpmu_vcpu *vv)
 		__vpmu_open_take_back(vv);
 }
 
+void __vpmu_open_nmi_begins(const struct vpmu_vcpu *vv);
+void __vpmu_open_nmi_ends(void);
+
 /*
  * In NMIs, before and after host perf's handler, which would take the guest's overflow status for
  * that of host events.
  */
-void vpmu_open_nmi_begins(const struct vpmu_vcpu *vv);
-void vpmu_open_nmi_ends(void);
+static inline void vpmu_open_nmi_begins(const struct vpmu_vcpu *vv)
+{
+	if (unlikely(vv->shown))
+		__vpmu_open_nmi_begins(vv);
+}
+
+static inline void vpmu_open_nmi_ends(void)
+{
+	if (unlikely(this_cpu_read(vpmu_cpu.hidden)))
+		__vpmu_open_nmi_ends();
+}
 
 #endif

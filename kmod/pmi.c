@@ -46,7 +46,7 @@ static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 	return seen;
 }
 
-static noinline void take_back_lent(struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
+static noinline void give_back_lent(struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
 {
 	/* The guest has not been entered yet: an exit, before the guest runs without them. */
 	if (vpmu_hw->release_before_entry && !vpmu_compat_after_exit(vv->hot.vcpu))
@@ -72,7 +72,7 @@ int vpmu_pmi_nmi_begins(const struct pt_regs *regs)
 	if (vv && vv->placed)
 		handled = see_overflows(pc, vv);
 	if (pc->lent && !pc->busy)
-		take_back_lent(pc, vv);
+		give_back_lent(pc, vv);
 
 	if (handled) {
 		kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);

@@ -91,23 +91,29 @@ static bool take_record(struct profile *p, u64 *n)
 	return true;
 }
 
-static void put_record(struct profile *p, const struct kvm_vpmu_record *r)
+/* Where to write a record, or NULL: no room.  end_record() follows in both cases. */
+static struct kvm_vpmu_record *begin_record(struct profile *p)
 {
-	u64 n, published;
+	u64 n;
 
 	WRITE_ONCE(p->writers, p->writers + 1);
 	barrier();
-	if (take_record(p, &n))
-		p->record[n & (p->nr - 1)] = *r;
+	return take_record(p, &n) ? &p->record[n & (p->nr - 1)] : NULL;
+}
+
+static void end_record(struct profile *p)
+{
+	struct kvm_vpmu_ring *ring = p->ring;
+	u64 published;
 
 	/* An NMI in between may have added a record, and left it to this writer to publish it. */
 	do {
 		published = local64_read(&p->next);
 		if (READ_ONCE(p->writers) == 1) {
-			WRITE_ONCE(p->ring->lost, local64_read(&p->lost));
-			WRITE_ONCE(p->ring->throttled, p->throttled);
+			WRITE_ONCE(ring->lost, local64_read(&p->lost));
+			WRITE_ONCE(ring->throttled, p->throttled);
 			/* Userspace reads records behind the head (struct kvm_vpmu_ring). */
-			smp_store_release(&p->ring->head, published);
+			smp_store_release(&ring->head, published);
 		}
 		WRITE_ONCE(p->writers, p->writers - 1);
 		barrier();
@@ -118,16 +124,31 @@ static void put_record(struct profile *p, const struct kvm_vpmu_record *r)
 	} while (true);
 }
 
-/* Samples and switches have PIDs.  Those of the host's first namespace are not for everybody. */
+static bool wants(const struct profile *p, u64 vm)
+{
+	return !p->vm || p->vm == vm;
+}
+
+/* PIDs of the host's first namespace are not for everybody. */
+static u32 shown_pid(const struct profile *p, pid_t pid)
+{
+	return p->privileged ? pid : 0;
+}
+
 static void put_for(struct profile *p, struct kvm_vpmu_record *r)
 {
-	if (p->vm && p->vm != r->vm)
+	struct kvm_vpmu_record *to;
+
+	if (!wants(p, r->vm))
 		return;
-	if (r->type <= KVM_VPMU_RECORD_PUT) {
-		r->pid = p->privileged ? current->tgid : 0;
-		r->tid = p->privileged ? current->pid : 0;
+	if (r->type == KVM_VPMU_RECORD_LOAD || r->type == KVM_VPMU_RECORD_PUT) {
+		r->pid = shown_pid(p, current->tgid);
+		r->tid = shown_pid(p, current->pid);
 	}
-	put_record(p, r);
+	to = begin_record(p);
+	if (to)
+		*to = *r;
+	end_record(p);
 }
 
 static bool in_guest(struct kvm_vcpu *vcpu)
@@ -135,67 +156,77 @@ static bool in_guest(struct kvm_vcpu *vcpu)
 	return vcpu && vpmu_compat_nmi_of_guest(vcpu);
 }
 
-static void describe_guest(struct kvm_vcpu *vcpu, struct kvm_vpmu_record *r)
-{
-	bool nested = vcpu->arch.hflags & HF_GUEST_MASK;
-
-	r->mode = nested ? KVM_VPMU_MODE_NESTED : KVM_VPMU_MODE_GUEST;
-	r->ip = vpmu_compat_guest_rip(vcpu);
-	r->cr3 = vpmu_compat_guest_cr3(vcpu);
-	if (!vpmu_compat_state_encrypted(vcpu))
-		r->cpl = vpmu_compat_get_cpl(vcpu);
-}
-
 /*
- * In an NMI: have the stack of sample @r recorded.  Without another stay in guest mode, a sample
- * before this one has the same.
+ * In an NMI: have the stack of the sample at @tsc recorded.  Without another stay in guest mode, a
+ * sample before this one has the same.  Return the TSC that the stack's records will have.
  */
-static void want_stack(struct vpmu_vcpu *vv, struct kvm_vpmu_record *r, u32 flags)
+static u64 want_stack(struct vpmu_vcpu *vv, u64 tsc, u32 flags)
 {
 	if (flags & KVM_VPMU_PROFILE_WORDS)
 		WRITE_ONCE(vv->profiled.words, true);
-	if (vv->profiled.sampled) {
-		r->tsc = vv->profiled.sampled;
-		return;
-	}
+	if (vv->profiled.sampled)
+		return vv->profiled.sampled;
 	vpmu_stack_note(&vv->profiled.stack, vv->hot.vcpu);
-	WRITE_ONCE(vv->profiled.sampled, r->tsc);
+	WRITE_ONCE(vv->profiled.sampled, tsc);
 	kvm_make_request(KVM_REQ_PMU, vv->hot.vcpu);
+	return tsc;
 }
 
-/* In an NMI: @event has overflowed. */
+/*
+ * In an NMI: @event has overflowed.  The record is written in its place, and never read there, as
+ * userspace can write, too.
+ */
 static void sample(struct perf_event *event, struct perf_sample_data *data, struct pt_regs *regs)
 {
 	struct profile *p = event->overflow_handler_context;
-	struct kvm_vcpu *vcpu = vpmu_compat_running_vcpu();
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
-	struct kvm_vpmu_record r = {
-		.tsc = rdtsc(),
-		.value = event->hw.last_period,
-		.vm = vv ? vv->vm->id : 0,
-		.vcpu = vcpu ? vcpu->vcpu_id : -1,
-		.exit_reason = KVM_VPMU_EXIT_NONE,
-		.type = KVM_VPMU_RECORD_SAMPLE,
-		.cpl = KVM_VPMU_CPL_NONE,
-	};
+	struct kvm_vcpu *vcpu = vv ? vv->hot.vcpu : vpmu_compat_running_vcpu();
+	u64 tsc = rdtsc(), vm = vv ? vv->vm->id : 0, ip, cr3 = 0;
+	struct kvm_vpmu_record *r;
+	u32 exit_reason = KVM_VPMU_EXIT_NONE;
+	u8 mode, cpl = KVM_VPMU_CPL_NONE;
 
 	p->throttled += vpmu_compat_host_throttled(event);
+	if (!wants(p, vm))
+		return;
 	if (in_guest(vcpu)) {
-		describe_guest(vcpu, &r);
-		if (vv && p->flags & KVM_VPMU_PROFILE_STACKS && r.mode == KVM_VPMU_MODE_GUEST &&
-		    r.cpl != KVM_VPMU_CPL_NONE && (!p->vm || p->vm == r.vm))
-			want_stack(vv, &r, p->flags);
+		bool nested = vcpu->arch.hflags & HF_GUEST_MASK;
+
+		mode = nested ? KVM_VPMU_MODE_NESTED : KVM_VPMU_MODE_GUEST;
+		ip = vpmu_compat_guest_rip(vcpu);
+		cr3 = vpmu_compat_guest_cr3(vcpu);
+		if (!vpmu_compat_state_encrypted(vcpu)) {
+			cpl = vpmu_compat_get_cpl(vcpu);
+			if (vv && p->flags & KVM_VPMU_PROFILE_STACKS && !nested)
+				tsc = want_stack(vv, tsc, p->flags);
+		}
 	} else {
 		/* Not for a VM's owner: the interrupt of an overflow in guest mode came late. */
 		if (!p->privileged)
 			return;
-		r.mode = user_mode(regs) ? KVM_VPMU_MODE_HOST_USER : KVM_VPMU_MODE_HOST_KERNEL;
-		r.ip = instruction_pointer(regs);
+		mode = user_mode(regs) ? KVM_VPMU_MODE_HOST_USER : KVM_VPMU_MODE_HOST_KERNEL;
+		ip = instruction_pointer(regs);
 		/* Before the first VM exit the VMCB has 0, the code of a read of CR0. */
 		if (vcpu && vcpu->stat.exits)
-			r.exit_reason = vpmu_compat_exit_reason(vcpu);
+			exit_reason = vpmu_compat_exit_reason(vcpu);
 	}
-	put_for(p, &r);
+	r = begin_record(p);
+	if (r)
+		*r = (struct kvm_vpmu_record){
+			.tsc = tsc,
+			.vm = vm,
+			.vcpu = vcpu ? vcpu->vcpu_id : -1,
+			.type = KVM_VPMU_RECORD_SAMPLE,
+			.mode = mode,
+			.cpl = cpl,
+			.ip = ip,
+			.cr3 = cr3,
+			.value = event->hw.last_period,
+			.pid = shown_pid(p, current->tgid),
+			.tid = shown_pid(p, current->pid),
+			.exit_reason = exit_reason,
+		};
+	end_record(p);
 }
 
 /* For those profiles of this CPU that have @flag; preemption is off. */

@@ -161,7 +161,7 @@ static struct vpmu_vm *find_or_add_vm(struct kvm *kvm, struct vpmu_vm *new)
 	vm->events = READ_ONCE(param_events.value);
 	INIT_LIST_HEAD(&vm->vcpus);
 	INIT_LIST_HEAD(&vm->observers);
-	vm->observed = vpmu_all_observed ? VPMU_OBSERVE_TIME : VPMU_UNOBSERVED;
+	vm->observed = vpmu_least_observed();
 	/* The host's TSC may have become unfit since the parameter was set. */
 	if (vpmu_vtsc_set(vm, READ_ONCE(param_tsc.value)))
 		pr_warn_once("this host's TSC isn't fit any more for the parameter tsc=vcpu\n");

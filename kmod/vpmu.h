@@ -476,4 +476,10 @@ extern struct list_head vpmu_vms;	/* under vpmu_vms_lock, oldest first */
 /* How many observe all VMs, those to come included (observe.c); under vpmu_vms_lock */
 extern unsigned int vpmu_all_observed;
 
+/* What is counted for a VM of which nobody observes anything in particular; under vpmu_vms_lock */
+static inline enum vpmu_observed vpmu_least_observed(void)
+{
+	return vpmu_all_observed ? VPMU_OBSERVE_TIME : VPMU_UNOBSERVED;
+}
+
 #endif

@@ -298,12 +298,20 @@ void vpmu_compat_find_state(struct kvm_vcpu *vcpu)
 		find_vmcb(vcpu);
 }
 
-static enum compat_exit slow_cause(struct kvm_vcpu *vcpu)
+/* The last VM exit's reason, by KVM's word.  Intel: @intr_info is the VMCS's field. */
+static u32 slow_reason(struct kvm_vcpu *vcpu, u32 *intr_info)
 {
-	u32 reason, intr_info, error_code;
+	u32 reason, error_code;
 	u64 info1, info2;
 
-	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
+	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, intr_info, &error_code);
+	return reason;
+}
+
+static enum compat_exit slow_cause(struct kvm_vcpu *vcpu)
+{
+	u32 intr_info, reason = slow_reason(vcpu, &intr_info);
+
 	return vpmu_compat_on_intel() ? intel_cause(reason, intr_info) : amd_cause(reason);
 }
 
@@ -317,11 +325,9 @@ enum compat_exit vpmu_compat_exit_cause(struct kvm_vcpu *vcpu)
 
 bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu)
 {
-	u32 reason, intr_info, error_code;
-	u64 info1, info2;
+	u32 intr_info;
 
-	static_call(vpmu_exit_info)(vcpu, &reason, &info1, &info2, &intr_info, &error_code);
-	return reason == SVM_EXIT_INTR;
+	return slow_reason(vcpu, &intr_info) == SVM_EXIT_INTR;
 }
 
 DEFINE_STATIC_CALL_NULL(vpmu_running_vcpu, vpmu_compat_proto_running_vcpu);

@@ -166,8 +166,7 @@ static u64 amd_pause(void)
 
 static void amd_resume(u64 paused)
 {
-	if (paused)
-		vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, paused);
+	vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, paused);
 }
 
 static struct hw_ops amd_ops;

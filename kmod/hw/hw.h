@@ -60,7 +60,7 @@ struct hw_saved {
  *	before; NULL where only the event select decides that
  * @release_before_entry: a VM entry needs that
  * @pause: no counter of this CPU counts until @resume, where the CPU has a global control; returns
- *	@resume's argument
+ *	@resume's argument, or 0: nothing to resume
  */
 struct hw_ops {
 	const char *name;

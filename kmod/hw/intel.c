@@ -339,8 +339,7 @@ static u64 intel_pause(void)
 
 static void intel_resume(u64 paused)
 {
-	if (paused)
-		vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, paused);
+	vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_CTRL, paused);
 }
 
 static void intel_release_nmis(void)
@@ -348,7 +347,8 @@ static void intel_release_nmis(void)
 	u64 control = __this_cpu_read(held_control);
 
 	__this_cpu_write(held_control, 0);
-	intel_resume(control);
+	if (control)
+		intel_resume(control);
 }
 
 /*
