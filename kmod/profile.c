@@ -92,7 +92,7 @@ static bool take_record(struct profile *p, u64 *n)
 }
 
 /* Where to write a record, or NULL: no room.  end_record() follows in both cases. */
-static struct kvm_vpmu_record *begin_record(struct profile *p)
+static __always_inline struct kvm_vpmu_record *begin_record(struct profile *p)
 {
 	u64 n;
 
@@ -101,7 +101,7 @@ static struct kvm_vpmu_record *begin_record(struct profile *p)
 	return take_record(p, &n) ? &p->record[n & (p->nr - 1)] : NULL;
 }
 
-static void end_record(struct profile *p)
+static __always_inline void end_record(struct profile *p)
 {
 	struct kvm_vpmu_ring *ring = p->ring;
 	u64 published;
@@ -181,7 +181,8 @@ static void sample(struct perf_event *event, struct perf_sample_data *data, stru
 	struct profile *p = event->overflow_handler_context;
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 	struct kvm_vcpu *vcpu = vv ? vv->hot.vcpu : vpmu_compat_running_vcpu();
-	u64 tsc = rdtsc(), vm = vv ? vv->vm->id : 0, ip, cr3 = 0;
+	u64 tsc = rdtsc(), vm = vv ? vv->vm->id : 0;
+	struct compat_where where = { };
 	struct kvm_vpmu_record *r;
 	u32 exit_reason = KVM_VPMU_EXIT_NONE;
 	u8 mode, cpl = KVM_VPMU_CPL_NONE;
@@ -193,8 +194,7 @@ static void sample(struct perf_event *event, struct perf_sample_data *data, stru
 		bool nested = vcpu->arch.hflags & HF_GUEST_MASK;
 
 		mode = nested ? KVM_VPMU_MODE_NESTED : KVM_VPMU_MODE_GUEST;
-		ip = vpmu_compat_guest_rip(vcpu);
-		cr3 = vpmu_compat_guest_cr3(vcpu);
+		where = vpmu_compat_where(vcpu);
 		if (!vpmu_compat_state_encrypted(vcpu)) {
 			cpl = vpmu_compat_get_cpl(vcpu);
 			if (vv && p->flags & KVM_VPMU_PROFILE_STACKS && !nested)
@@ -205,12 +205,13 @@ static void sample(struct perf_event *event, struct perf_sample_data *data, stru
 		if (!p->privileged)
 			return;
 		mode = user_mode(regs) ? KVM_VPMU_MODE_HOST_USER : KVM_VPMU_MODE_HOST_KERNEL;
-		ip = instruction_pointer(regs);
+		where.rip = instruction_pointer(regs);
 		/* Before the first VM exit the VMCB has 0, the code of a read of CR0. */
 		if (vcpu && vcpu->stat.exits)
 			exit_reason = vpmu_compat_exit_reason(vcpu);
 	}
 	r = begin_record(p);
+	/* All fields, so that the compiler needn't zero the record first */
 	if (r)
 		*r = (struct kvm_vpmu_record){
 			.tsc = tsc,
@@ -219,12 +220,14 @@ static void sample(struct perf_event *event, struct perf_sample_data *data, stru
 			.type = KVM_VPMU_RECORD_SAMPLE,
 			.mode = mode,
 			.cpl = cpl,
-			.ip = ip,
-			.cr3 = cr3,
+			.nr = 0,
+			.ip = where.rip,
+			.cr3 = where.cr3,
 			.value = event->hw.last_period,
 			.pid = shown_pid(p, current->tgid),
 			.tid = shown_pid(p, current->pid),
 			.exit_reason = exit_reason,
+			.reserved = 0,
 		};
 	end_record(p);
 }

@@ -62,11 +62,13 @@ struct frame {
 
 void vpmu_stack_note(struct vpmu_stack *stack, struct kvm_vcpu *vcpu)
 {
+	struct compat_where where = vpmu_compat_where(vcpu);
+
 	stack->long_mode = vpmu_compat_in_64bit_mode(vcpu);
-	stack->rip = vpmu_compat_guest_rip(vcpu);
+	stack->rip = where.rip;
 	stack->rsp = vpmu_compat_guest_rsp(vcpu);
 	stack->rbp = vcpu->arch.regs[VCPU_REGS_RBP];
-	stack->cr3 = vpmu_compat_guest_cr3(vcpu);
+	stack->cr3 = where.cr3;
 	stack->user = vpmu_compat_get_cpl(vcpu) == 3;
 }
 

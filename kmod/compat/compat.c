@@ -374,24 +374,6 @@ struct kvm_vcpu *vpmu_compat_running_vcpu(void)
 #endif
 
 /*
- * Intel: KVM reads registers from the VMCS when it needs them.  Right behind the exit, where KVM
- * handles an NMI, KVM has changed none, and what is read here stays valid.
- */
-static void read_register(struct kvm_vcpu *vcpu, u32 reg)
-{
-	if (vpmu_compat_on_intel())
-		static_call(vpmu_cache_reg)(vcpu, reg);
-}
-
-unsigned long vpmu_compat_guest_rip(struct kvm_vcpu *vcpu)
-{
-	if (vpmu_compat_state_encrypted(vcpu))
-		return 0;
-	read_register(vcpu, REG_RIP);
-	return vpmu_compat_rip(vcpu);
-}
-
-/*
  * AMD: KVM copies CR3 from the VMCB later (svm_handle_exit()).  Without nested paging, the VMCB's
  * is KVM's own.
  */
@@ -405,19 +387,25 @@ static unsigned long amd_cr3(const struct kvm_vcpu *vcpu)
 	return vmcb->control.nested_cr3 ? vmcb->save.cr3 : vcpu->arch.cr3;
 }
 
-unsigned long vpmu_compat_guest_cr3(struct kvm_vcpu *vcpu)
+/*
+ * Intel: KVM reads registers from the VMCS when it needs them.  Right behind the exit, where KVM
+ * handles an NMI, KVM has changed none, and what is read here stays valid.
+ */
+struct compat_where vpmu_compat_where(struct kvm_vcpu *vcpu)
 {
 	if (vpmu_compat_state_encrypted(vcpu))
-		return 0;
+		return (struct compat_where){ };
 	if (!vpmu_compat_on_intel())
-		return amd_cr3(vcpu);
-	read_register(vcpu, REG_CR3);
-	return vcpu->arch.cr3;
+		return (struct compat_where){ vpmu_compat_rip(vcpu), amd_cr3(vcpu) };
+	static_call(vpmu_cache_reg)(vcpu, REG_RIP);
+	static_call(vpmu_cache_reg)(vcpu, REG_CR3);
+	return (struct compat_where){ vpmu_compat_rip(vcpu), vcpu->arch.cr3 };
 }
 
 unsigned long vpmu_compat_guest_rsp(struct kvm_vcpu *vcpu)
 {
-	read_register(vcpu, VCPU_REGS_RSP);
+	if (vpmu_compat_on_intel())
+		static_call(vpmu_cache_reg)(vcpu, VCPU_REGS_RSP);
 	return vcpu->arch.regs[VCPU_REGS_RSP];
 }
 

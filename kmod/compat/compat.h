@@ -124,12 +124,13 @@ enum compat_exit vpmu_compat_exit_cause(struct kvm_vcpu *vcpu);
 /* The vCPU that is loaded on this CPU, of any VM, or NULL.  Safe in NMIs. */
 struct kvm_vcpu *vpmu_compat_running_vcpu(void);
 
-/*
- * The guest's RIP and CR3, in the NMI that made the guest exit (vpmu_compat_nmi_of_guest()).
- * 0: not known, as the guest's state is encrypted.
- */
-unsigned long vpmu_compat_guest_rip(struct kvm_vcpu *vcpu);
-unsigned long vpmu_compat_guest_cr3(struct kvm_vcpu *vcpu);
+/* The guest's RIP and CR3.  0: not known, as the guest's state is encrypted. */
+struct compat_where {
+	unsigned long rip, cr3;
+};
+
+/* In the NMI that made the guest exit (vpmu_compat_nmi_of_guest()) */
+struct compat_where vpmu_compat_where(struct kvm_vcpu *vcpu);
 
 /* In the same NMI: the stack pointer; is the guest in 64-bit mode?  Its state isn't encrypted. */
 unsigned long vpmu_compat_guest_rsp(struct kvm_vcpu *vcpu);
