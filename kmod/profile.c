@@ -329,6 +329,29 @@ static void keep_delay(struct vpmu_vcpu *vv, const struct task_struct *task, u64
 	smp_store_release(&vv->profiled.thread, task->start_time);
 }
 
+/* At least 0: other CPUs' clocks may be a moment ahead. */
+static u64 ns_since(u64 time)
+{
+	return max_t(s64, local_clock() - time, 0);
+}
+
+/*
+ * For how many ns the thread that loads the vCPU was runnable.  For a thread that slept, run_delay
+ * may be too long: from Linux 6.12 on the scheduler keeps some sleepers in their queue, and counts
+ * them as waiting if it moves them to another CPU (sched_info_enqueue()).
+ */
+static u64 waited(const struct vpmu_vcpu *vv)
+{
+	u64 woken = READ_ONCE(vv->profiled.woken);
+
+	if (!delay_is_known(vv, current))
+		return 0;
+	if (vv->profiled.halted && woken)
+		return ns_since(woken);
+	/* Not asleep, or woken by a signal */
+	return delay_since(vv, current->sched_info.run_delay);
+}
+
 void vpmu_profile_load(struct vpmu_vcpu *vv)
 {
 	struct kvm_vpmu_record r;
@@ -342,8 +365,8 @@ void vpmu_profile_load(struct vpmu_vcpu *vv)
 		r = switch_record(vv, KVM_VPMU_RECORD_LOAD);
 		vpmu_compat_find_state(vv->hot.vcpu);
 		vv->profiled.kvm_ticks = vv->event.kvm_ticks;
-		if (delay_is_known(vv, current))
-			r.value = delay_since(vv, current->sched_info.run_delay);
+		r.value = waited(vv);
+		WRITE_ONCE(vv->profiled.halted, false);
 		put_switch(&r);
 	}
 	local_irq_restore(flags);
@@ -363,6 +386,13 @@ static u8 reason_of_put(const struct kvm_vcpu *vcpu)
 	return irqs_disabled() ? reason_in_run(vcpu) : KVM_VPMU_PUT_USER;
 }
 
+/* A wake-up that comes before this is missed, and the thread hardly sleeps: run_delay is right. */
+static void note_sleep(struct vpmu_vcpu *vv, bool halted, u64 woken)
+{
+	WRITE_ONCE(vv->profiled.woken, woken);
+	smp_store_release(&vv->profiled.halted, halted);
+}
+
 void vpmu_profile_put(struct vpmu_vcpu *vv)
 {
 	struct kvm_vpmu_record r;
@@ -374,7 +404,16 @@ void vpmu_profile_put(struct vpmu_vcpu *vv)
 	r.mode = reason_of_put(vv->hot.vcpu);
 	r.value = vv->event.kvm_ticks - vv->profiled.kvm_ticks;
 	keep_delay(vv, current, current->sched_info.run_delay);
+	note_sleep(vv, r.mode == KVM_VPMU_PUT_HALTED, 0);
 	put_switch(&r);
+}
+
+void vpmu_profile_wakes(struct kvm_vcpu *vcpu)
+{
+	struct vpmu_vcpu *vv = vpmu_find(vcpu);
+
+	if (vv && smp_load_acquire(&vv->profiled.halted) && !READ_ONCE(vv->profiled.woken))
+		WRITE_ONCE(vv->profiled.woken, local_clock());
 }
 
 /* The vCPU is loaded on this CPU. */
@@ -412,12 +451,17 @@ static u8 reason_of_absence(const struct vpmu_vcpu *vv)
 static u64 take_delay(struct vpmu_vcpu *vv, const struct task_struct *task)
 {
 	u64 queued = READ_ONCE(task->sched_info.last_queued), now = local_clock();
-	u64 waits = queued && queued < now ? now - queued : 0;
+	u64 woken = READ_ONCE(vv->profiled.woken);
+	/* A thread that sleeps may be in a queue, too: see waited(). */
+	bool awake = task_is_running(task);
+	u64 waits = awake && queued ? ns_since(queued) : 0;
 	u64 delay = READ_ONCE(task->sched_info.run_delay) + waits;
 
 	if (delay_is_known(vv, task))
-		waits = delay_since(vv, delay);
+		waits = READ_ONCE(vv->profiled.halted) ? (woken ? ns_since(woken) : 0) :
+			delay_since(vv, delay);
 	keep_delay(vv, task, delay);
+	note_sleep(vv, true, awake ? now : 0);
 	return waits;
 }
 

@@ -14,6 +14,9 @@ DECLARE_STATIC_KEY_FALSE(vpmu_profiling);
 void vpmu_profile_load(struct vpmu_vcpu *vv);
 void vpmu_profile_put(struct vpmu_vcpu *vv);
 
+/* The thread of this vCPU is woken; in any context. */
+void vpmu_profile_wakes(struct kvm_vcpu *vcpu);
+
 /* Before a VM entry, if KVM_REQ_PMU was made: record the stack of a sample that wants it. */
 void vpmu_profile_stack(struct vpmu_vcpu *vv);
 

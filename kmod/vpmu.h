@@ -262,6 +262,8 @@ struct vpmu_stack {
  * @session: profile.c's when the next two were written
  * @thread: start_time of the thread that put the vCPU
  * @delay: that thread's run delay (ns) then
+ * @halted: the vCPU was put as it halts
+ * @woken: local_clock() when KVM has woken that thread, or of a record behind that; 0: not yet
  * @kvm_ticks: vpmu_events.kvm_ticks when the vCPU was loaded
  * @sampled: TSC of a sample whose stack is to be recorded before the guest runs again; 0: none
  * @words: a profile wants the stack's words, too (KVM_VPMU_PROFILE_WORDS)
@@ -271,8 +273,10 @@ struct vpmu_profiled {
 	u64 session;
 	u64 thread;
 	u64 delay;
+	u64 woken;
 	u64 kvm_ticks;
 	u64 sampled;
+	bool halted;
 	bool words;
 	struct vpmu_stack stack;
 };

@@ -77,6 +77,7 @@ void vpmu_hooks_disable(void);
 /* What stubs.S calls (table.c), besides functions of emul.c, msr.c, pmi.c and vcpu.c */
 struct perf_event;
 struct pt_regs;
+struct rcuwait;
 struct vpmu_vcpu;
 void vpmu_retired(struct vpmu_vcpu *vv, u32 pending);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags);
@@ -84,6 +85,7 @@ void vpmu_vcpu_load(struct vpmu_vcpu *vv, int cpu);
 void vpmu_vcpu_put(struct vpmu_vcpu *vv);
 void vpmu_handle_event(struct vpmu_vcpu *vv);
 void vpmu_host_writes_counter(struct perf_event *event);
+void vpmu_wakes(struct rcuwait *wait);
 int vpmu_perf_event_nmi_handler(unsigned int type, struct pt_regs *regs);
 struct perf_guest_switch_msr *vpmu_guest_get_msrs(int *nr, void *data);
 
@@ -106,6 +108,7 @@ void vpmu_stub_kvm_pmu_rdpmc(void);
 void vpmu_stub_kvm_pmu_handle_event(void);
 void vpmu_stub_perf_event_nmi_handler(void);
 void vpmu_stub_x86_perf_event_set_period(void);
+void vpmu_stub_rcuwait_wake_up(void);
 
 /* The hooks of this module. */
 extern struct hook vpmu_hooks[];

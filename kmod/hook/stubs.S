@@ -265,6 +265,14 @@ STUB_START vpmu_stub_x86_perf_event_set_period
 	RET
 SYM_FUNC_END(vpmu_stub_x86_perf_event_set_period)
 
+/* rcuwait_wake_up(wait) */
+STUB_START vpmu_stub_rcuwait_wake_up
+	pushq	%rdi
+	call	vpmu_wakes
+	popq	%rdi
+	RET
+SYM_FUNC_END(vpmu_stub_rcuwait_wake_up)
+
 /* kvm_pmu_is_valid_msr(vcpu, index) */
 STUB_START vpmu_stub_kvm_pmu_is_valid_msr
 	ACCESS vpmu_msr_valid

@@ -416,6 +416,13 @@ void notrace vpmu_host_writes_counter(struct perf_event *event)
 	vpmu_host_changed();
 }
 
+/* KVM wakes a vCPU's thread, from anywhere.  Others use the kernel's function as well. */
+void notrace vpmu_wakes(struct rcuwait *wait)
+{
+	if (static_branch_unlikely(&vpmu_profiling))
+		vpmu_profile_wakes(container_of(wait, struct kvm_vcpu, wait));
+}
+
 static bool notrace is_probed(void *vcpu, unsigned long unused)
 {
 	return vpmu_probe_tag(vcpu) && vpmu_compat_uses_tables(vcpu);
@@ -546,6 +553,11 @@ struct hook vpmu_hooks[] = {
 #endif
 	STUB_AROUND(kvm_arch_vcpu_load),
 	STUB_AROUND(kvm_arch_vcpu_put),
+	{
+		.symbol = "rcuwait_wake_up",
+		.stub = vpmu_stub_rcuwait_wake_up,
+		.missing_msg = "a profile's stolen times are the scheduler's, which may be too long",
+	},
 	{
 		.symbol = "kvm_vcpu_halt",
 		.pre = guest_halts,
