@@ -10,6 +10,7 @@
 #include <linux/cpu.h>
 #include <linux/file.h>
 #include <linux/log2.h>
+#include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/perf_event.h>
 #include <linux/rculist.h>
@@ -21,6 +22,7 @@
 #include <linux/workqueue.h>
 #include <asm/local64.h>
 #include <asm/msr.h>
+#include <asm/tsc.h>
 #include <uapi/linux/kvm_vpmu_profile.h>
 
 #include "compat/host.h"
@@ -329,25 +331,24 @@ static void keep_delay(struct vpmu_vcpu *vv, const struct task_struct *task, u64
 	smp_store_release(&vv->profiled.thread, task->start_time);
 }
 
-/* At least 0: other CPUs' clocks may be a moment ahead. */
-static u64 ns_since(u64 time)
+static u64 ticks_to_ns(u64 ticks)
 {
-	return max_t(s64, local_clock() - time, 0);
+	return mul_u64_u32_div(ticks, NSEC_PER_MSEC, tsc_khz);
 }
 
 /*
- * For how many ns the thread that loads the vCPU was runnable.  For a thread that slept, run_delay
+ * For how many ns the thread that loads the vCPU at @tsc was runnable.  For a thread that slept, run_delay
  * may be too long: from Linux 6.12 on the scheduler keeps some sleepers in their queue, and counts
  * them as waiting if it moves them to another CPU (sched_info_enqueue()).
  */
-static u64 waited(const struct vpmu_vcpu *vv)
+static u64 waited(const struct vpmu_vcpu *vv, u64 tsc)
 {
 	u64 woken = READ_ONCE(vv->profiled.woken);
 
 	if (!delay_is_known(vv, current))
 		return 0;
 	if (vv->profiled.halted && woken)
-		return ns_since(woken);
+		return ticks_to_ns(max_t(s64, tsc - woken, 0));
 	/* Not asleep, or woken by a signal */
 	return delay_since(vv, current->sched_info.run_delay);
 }
@@ -365,7 +366,7 @@ void vpmu_profile_load(struct vpmu_vcpu *vv)
 		r = switch_record(vv, KVM_VPMU_RECORD_LOAD);
 		vpmu_compat_find_state(vv->hot.vcpu);
 		vv->profiled.kvm_ticks = vv->event.kvm_ticks;
-		r.value = waited(vv);
+		r.value = waited(vv, r.tsc);
 		WRITE_ONCE(vv->profiled.halted, false);
 		put_switch(&r);
 	}
@@ -413,7 +414,7 @@ void vpmu_profile_wakes(struct kvm_vcpu *vcpu)
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
 
 	if (vv && smp_load_acquire(&vv->profiled.halted) && !READ_ONCE(vv->profiled.woken))
-		WRITE_ONCE(vv->profiled.woken, local_clock());
+		WRITE_ONCE(vv->profiled.woken, rdtsc());
 }
 
 /* The vCPU is loaded on this CPU. */
@@ -445,23 +446,27 @@ static u8 reason_of_absence(const struct vpmu_vcpu *vv)
 }
 
 /*
- * For how many ns the vCPU's thread @task has been runnable since its last switch or record without
- * running, the wait that hasn't ended included, which the scheduler adds to run_delay at its end
+ * For how many ns, until @tsc, the vCPU's thread @task has been runnable since its last switch or
+ * record without running, the wait that hasn't ended included, which the scheduler adds to run_delay
+ * at its end
  */
-static u64 take_delay(struct vpmu_vcpu *vv, const struct task_struct *task)
+static u64 take_delay(struct vpmu_vcpu *vv, const struct task_struct *task, u64 tsc)
 {
 	u64 queued = READ_ONCE(task->sched_info.last_queued), now = local_clock();
 	u64 woken = READ_ONCE(vv->profiled.woken);
 	/* A thread that sleeps may be in a queue, too: see waited(). */
 	bool awake = task_is_running(task);
-	u64 waits = awake && queued ? ns_since(queued) : 0;
+	u64 waits = awake && queued && queued < now ? now - queued : 0;
 	u64 delay = READ_ONCE(task->sched_info.run_delay) + waits;
 
-	if (delay_is_known(vv, task))
-		waits = READ_ONCE(vv->profiled.halted) ? (woken ? ns_since(woken) : 0) :
-			delay_since(vv, delay);
+	if (delay_is_known(vv, task)) {
+		if (!READ_ONCE(vv->profiled.halted))
+			waits = delay_since(vv, delay);
+		else if (woken)
+			waits = ticks_to_ns(max_t(s64, tsc - woken, 0));
+	}
 	keep_delay(vv, task, delay);
-	note_sleep(vv, true, awake ? now : 0);
+	note_sleep(vv, true, awake ? tsc : 0);
 	return waits;
 }
 
@@ -476,7 +481,7 @@ static void look_at_absent(struct vpmu_vcpu *vv)
 	/* The thread, while it blocks */
 	task = rcu_dereference(vv->hot.vcpu->wait.task);
 	if (r.mode == KVM_VPMU_PUT_HALTED && task)
-		r.value = take_delay(vv, task);
+		r.value = take_delay(vv, task, r.tsc);
 	rcu_read_unlock();
 	put_switch(&r);
 }

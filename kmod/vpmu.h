@@ -263,7 +263,7 @@ struct vpmu_stack {
  * @thread: start_time of the thread that put the vCPU
  * @delay: that thread's run delay (ns) then
  * @halted: the vCPU was put as it halts
- * @woken: local_clock() when KVM has woken that thread, or of a record behind that; 0: not yet
+ * @woken: TSC when KVM has woken that thread, or of a record behind that; 0: not yet
  * @kvm_ticks: vpmu_events.kvm_ticks when the vCPU was loaded
  * @sampled: TSC of a sample whose stack is to be recorded before the guest runs again; 0: none
  * @words: a profile wants the stack's words, too (KVM_VPMU_PROFILE_WORDS)
