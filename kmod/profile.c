@@ -337,9 +337,9 @@ static u64 ticks_to_ns(u64 ticks)
 }
 
 /*
- * For how many ns the thread that loads the vCPU at @tsc was runnable.  For a thread that slept, run_delay
- * may be too long: from Linux 6.12 on the scheduler keeps some sleepers in their queue, and counts
- * them as waiting if it moves them to another CPU (sched_info_enqueue()).
+ * For how many ns the thread that loads the vCPU at @tsc was runnable.  For a thread that slept,
+ * run_delay may be too long: from Linux 6.12 on the scheduler keeps some sleepers in their queue,
+ * and counts them as waiting if it moves them to another CPU (sched_info_enqueue()).
  */
 static u64 waited(const struct vpmu_vcpu *vv, u64 tsc)
 {
@@ -391,6 +391,7 @@ static u8 reason_of_put(const struct kvm_vcpu *vcpu)
 static void note_sleep(struct vpmu_vcpu *vv, bool halted, u64 woken)
 {
 	WRITE_ONCE(vv->profiled.woken, woken);
+	/* For vpmu_profile_wakes(), which may run on another CPU */
 	smp_store_release(&vv->profiled.halted, halted);
 }
 
@@ -413,6 +414,7 @@ void vpmu_profile_wakes(struct kvm_vcpu *vcpu)
 {
 	struct vpmu_vcpu *vv = vpmu_find(vcpu);
 
+	/* note_sleep() has written woken before. */
 	if (vv && smp_load_acquire(&vv->profiled.halted) && !READ_ONCE(vv->profiled.woken))
 		WRITE_ONCE(vv->profiled.woken, rdtsc());
 }
@@ -447,8 +449,8 @@ static u8 reason_of_absence(const struct vpmu_vcpu *vv)
 
 /*
  * For how many ns, until @tsc, the vCPU's thread @task has been runnable since its last switch or
- * record without running, the wait that hasn't ended included, which the scheduler adds to run_delay
- * at its end
+ * record without running.  That includes the wait that hasn't ended, which the scheduler adds to
+ * run_delay at its end.
  */
 static u64 take_delay(struct vpmu_vcpu *vv, const struct task_struct *task, u64 tsc)
 {

@@ -556,7 +556,7 @@ struct hook vpmu_hooks[] = {
 	{
 		.symbol = "rcuwait_wake_up",
 		.stub = vpmu_stub_rcuwait_wake_up,
-		.missing_msg = "a profile's stolen times are the scheduler's, which may be too long",
+		.missing_msg = "a profile's stolen times may be too long, as the scheduler's are",
 	},
 	{
 		.symbol = "kvm_vcpu_halt",
