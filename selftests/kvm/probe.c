@@ -7,6 +7,7 @@
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/sysinfo.h>
 
 #include <linux/kvm_vpmu_probe.h>
 
@@ -448,6 +449,18 @@ static void check_counters(void)
 	free_workers(worker);
 }
 
+/* The vCPU's thread moves to the next CPU, if there is one. */
+static void migrate(struct worker *worker)
+{
+	static unsigned int n;
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(n++ % get_nprocs(), &cpus);
+	if (pthread_setaffinity_np(worker->thread, sizeof(cpus), &cpus))
+		errx(1, "moving a vCPU's thread");
+}
+
 /* All of that, and KVM logs dirty pages for a while. */
 static void disturb_all(struct worker *worker)
 {
@@ -457,8 +470,10 @@ static void disturb_all(struct worker *worker)
 	};
 
 	press(worker);
+	migrate(worker);
 	change_slots(worker);
 	IOCTL(worker->vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
+	migrate(worker);
 	press(worker);
 	region.flags = 0;
 	IOCTL(worker->vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
