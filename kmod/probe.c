@@ -100,28 +100,81 @@ struct scan {
 	u64 to;
 };
 
-/* Others may change the entry meanwhile: KVM takes the page away, say. */
-static void begin_page(struct probed_vcpu *pv, u64 *at, u64 entry, u64 frame)
+static u64 both_bits(void)
 {
-	const u64 bits = vpmu_compat_accessed_bit() | vpmu_compat_dirty_bit();
-
-	do {
-		if (!vpmu_compat_is_present(entry))
-			return;
-		if (entry & vpmu_compat_dirty_bit())
-			vpmu_compat_keep_dirty(entry);
-	} while (entry & bits && !try_cmpxchg64(at, &entry, entry & ~bits));
-	__set_bit(frame, pv->mapped);
+	return vpmu_compat_accessed_bit() | vpmu_compat_dirty_bit();
 }
 
-static void end_page(struct probed_vcpu *pv, u64 entry, u64 frame)
+/* Clear an entry's bits, and return what is there then. */
+static u64 clear_entry(u64 *at, u64 entry)
 {
-	if (!test_bit(frame, pv->mapped))
-		return;
-	if (entry & vpmu_compat_accessed_bit())
-		__set_bit(frame, pv->accessed);
-	if (entry & vpmu_compat_dirty_bit())
-		__set_bit(frame, pv->written);
+	/* Others may change the entry meanwhile: KVM takes the page away, say. */
+	do {
+		if (!vpmu_compat_is_present(entry))
+			return entry;
+		if (entry & vpmu_compat_dirty_bit())
+			vpmu_compat_keep_dirty(entry);
+	} while (entry & both_bits() && !try_cmpxchg64(at, &entry, entry & ~both_bits()));
+	return entry;
+}
+
+/* Of BITS_PER_LONG pages from @table on: clear their bits, and return which ones are there. */
+static unsigned long begin_word(u64 *table)
+{
+	const u64 bits = both_bits();
+	unsigned long mapped = 0;
+	unsigned int i;
+
+	for (i = 0; i < BITS_PER_LONG; i++) {
+		u64 entry = READ_ONCE(table[i]);
+
+		if (entry & bits)
+			entry = clear_entry(&table[i], entry);
+		if (vpmu_compat_is_present(entry))
+			mapped |= BIT(i);
+	}
+	return mapped;
+}
+
+/* Of as many, those that are in the sets */
+static void end_word(const u64 *table, unsigned long *accessed, unsigned long *written)
+{
+	const u64 bits = both_bits();
+	unsigned int i;
+
+	for (i = 0; i < BITS_PER_LONG; i++) {
+		u64 entry = READ_ONCE(table[i]);
+
+		if (!(entry & bits) || !vpmu_compat_is_present(entry))
+			continue;
+		if (entry & vpmu_compat_accessed_bit())
+			*accessed |= BIT(i);
+		if (entry & vpmu_compat_dirty_bit())
+			*written |= BIT(i);
+	}
+}
+
+/*
+ * @table maps pages from @frame on.  It is inside of what is scanned, as KVM_VPMU_PROBE_PAGES is a
+ * multiple of a table's length.
+ */
+static void scan_pages(const struct scan *s, u64 *table, u64 frame)
+{
+	struct probed_vcpu *pv = s->pv;
+	unsigned long word = frame / BITS_PER_LONG;
+	unsigned int i;
+
+	for (i = 0; i < PTRS_PER_PTE; i += BITS_PER_LONG, word++) {
+		if (s->begin) {
+			pv->mapped[word] = begin_word(&table[i]);
+		} else {
+			unsigned long accessed = 0, written = 0;
+
+			end_word(&table[i], &accessed, &written);
+			pv->accessed[word] = accessed & pv->mapped[word];
+			pv->written[word] = written & pv->mapped[word];
+		}
+	}
 }
 
 /* @table maps page frames from @frame on. */
@@ -130,17 +183,15 @@ static void scan_table(const struct scan *s, u64 *table, int level, u64 frame)
 	const unsigned int shift = 9 * (level - 1);
 	unsigned int i = s->from > frame ? (s->from - frame) >> shift : 0;
 
+	if (level == 1) {
+		scan_pages(s, table, frame);
+		return;
+	}
 	for (frame += (u64)i << shift; i < PTRS_PER_PTE && frame < s->to; i++) {
 		u64 entry = READ_ONCE(table[i]);
 
-		if (!vpmu_compat_is_present(entry))
-			;
-		else if (level > 1 && !vpmu_compat_is_large(entry))
+		if (vpmu_compat_is_present(entry) && !vpmu_compat_is_large(entry))
 			scan_table(s, vpmu_compat_table(entry), level - 1, frame);
-		else if (level == 1 && s->begin)
-			begin_page(s->pv, &table[i], entry, frame);
-		else if (level == 1)
-			end_page(s->pv, entry, frame);
 		frame += 1ull << shift;
 	}
 }
