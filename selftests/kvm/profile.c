@@ -785,6 +785,41 @@ static void check_absent(void)
 	free_vm(&other);
 }
 
+/* A vCPU that halts already when the recording begins, and waits for its CPU later */
+static void check_halted_before(void)
+{
+	struct kvm_vpmu_profile what = switches();
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	uint64_t wait = ticks(&vm, WAIT);
+	const struct kvm_vpmu_record *load;
+	struct kvm_vpmu_record r;
+	struct profile p;
+	pthread_t thread;
+
+	load_code(&vm, hlt_start, hlt_end, (struct kvm_regs){ 0 });
+	if (pthread_create(&thread, NULL, run_until_signal, &vm))
+		errx(1, "no thread");
+	usleep(200000);
+	what.vm = vm_of(&vm).id;
+	p = profile_open(device, what);
+	r = look_at(&p, &vm);
+	is(r.mode, KVM_VPMU_PUT_HALTED, "halted before");
+	is(r.value, 0, "halted before: not runnable");
+	/* The thread can't run before this one sleeps. */
+	set_realtime(true);
+	pthread_kill(thread, SIGUSR1);
+	wait_for(wait);
+	set_realtime(false);
+	pthread_join(thread, NULL);
+	load = profile_next(&p);
+	check(load && load->type == KVM_VPMU_RECORD_LOAD && load->value >= WAIT &&
+	      ticks(&vm, load->value) <= load->tsc - r.tsc,
+	      "halted before: the LOAD says how long it was runnable (%llu ns)",
+	      load ? (unsigned long long)load->value : 0);
+	profile_close(&p);
+	free_vm(&vm);
+}
+
 static void *spin_here(void *arg)
 {
 	pin(0, 0);
@@ -866,6 +901,7 @@ int main(void)
 	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
 		check_read();
 	check_absent();
+	check_halted_before();
 	check_preempted();
 	check_outdated();
 	/* On an emulated Intel host that guest's HLT never ends, without the module as with it. */
