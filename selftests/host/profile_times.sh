@@ -23,6 +23,7 @@ for event in kvm/kvm_entry kvm/kvm_exit sched/sched_switch sched/sched_waking; d
 	echo 1 >$tracing/events/$event/enable
 done
 echo >$tracing/trace
+echo 1 >$tracing/tracing_on
 "$vpmu" record -F 100 -o times.data -- sleep 4 2>log
 is "record: status" $? 0
 echo 0 >$tracing/tracing_on
@@ -82,5 +83,6 @@ while read -r _ what traced reported difference; do
 done <compared
 is "vCPUs' times that were compared" "$nth" 9
 
+echo 0 >$tracing/events/enable
 cd / && rm -r "$dir"
 finish
