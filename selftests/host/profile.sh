@@ -32,7 +32,7 @@ spin() {
 	shift
 	pid=()
 	for ((i = 0; i < n; i++)); do
-		"$@" "$PROGRAMS/rawvm" count 20000000000 >/dev/null 2>&1 &
+		"$@" "$PROGRAMS/rawvm" --rounds 1000 count 4000000000 >/dev/null 2>&1 &
 		pid[i]=$!
 	done
 }
@@ -99,8 +99,8 @@ is "a full ring: and the report" "$(json "d['lost'] > 0 and d['samples'] > 0")" 
 is "rmmod meanwhile: refused" $? 1
 is "rmmod meanwhile: why" "$(grep -c 'in use' log)" 1
 
-# Its name and all of its time are there. On a busy machine, the VM may need a while to run at all.
-"$vpmu" record -c 1000003 -o killed.data -- sh -c "sleep 2; kill -KILL ${pid[0]}; sleep 0.5" 2>log
+# Its name and all of its time are there.
+"$vpmu" record -c 1000003 -o killed.data -- sh -c "sleep 2; kill -KILL ${pid[0]} && sleep 0.5" 2>log
 is "a VM that is killed: status" $? 0
 wait "${pid[0]}" 2>/dev/null
 "$vpmu" --json report -i killed.data >report.json

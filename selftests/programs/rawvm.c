@@ -4,7 +4,8 @@
  *
  *	rawvm [--no-pmu] [--rounds R] count N
  *		the guest counts the instructions of a loop of N times 2
- *		instructions; prints what its counter read, for each of R rounds
+ *		instructions; prints what its counter read, for each of R rounds.  N has at
+ *		most 32 bits.
  *	rawvm restored N
  *		the same with a counter that userspace has started before the first VM entry:
  *		2 N + 3 instructions
@@ -164,7 +165,7 @@ static uint64_t number(const char *text)
  * Counted: the WRMSR that starts, mov, N times dec and jnz, mov, xor; not the
  * WRMSR that stops.
  */
-static void count(uint64_t n)
+static void count(uint32_t n)
 {
 	struct vm vm = make_vm(!no_pmu);
 
@@ -177,7 +178,7 @@ static void count(uint64_t n)
 	free_vm(&vm);
 }
 
-static void count_restored(uint64_t n)
+static void count_restored(uint32_t n)
 {
 	struct vm vm = make_vm(true);
 
@@ -324,6 +325,16 @@ static void demand(char **numbers)
 	end_pair(&pair);
 }
 
+/* The guest's loop counter is EBX. */
+static uint32_t loops(const char *arg)
+{
+	uint64_t n = number(arg);
+
+	if (!n || n > UINT32_MAX)
+		errx(1, "not a number of loops from 1 to %u: %s", UINT32_MAX, arg);
+	return n;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
@@ -341,7 +352,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		int i, argc = state->argc - state->next;
 
 		if (!strcmp(argv[0], "count") && argc == 2) {
-			count(number(argv[1]));
+			count(loops(argv[1]));
 		} else if (!strcmp(argv[0], "probe") && argc >= 2) {
 			for (i = 1; i < argc; i++)
 				one(argv[i], rdmsr_start, rdmsr_end,
@@ -356,7 +367,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		} else if (!strcmp(argv[0], "cpuid") && argc == 2) {
 			print_cpuid(number(argv[1]));
 		} else if (!strcmp(argv[0], "restored") && argc == 2) {
-			count_restored(number(argv[1]));
+			count_restored(loops(argv[1]));
 		} else if (!strcmp(argv[0], "invalid") && argc == 1) {
 			enter_invalid();
 		} else if (!strcmp(argv[0], "halt") && argc == 2) {
