@@ -106,7 +106,7 @@ static u64 both_bits(void)
 }
 
 /* Clear an entry's bits, and return what is there then. */
-static u64 clear_entry(u64 *at, u64 entry)
+static u64 clear_entry(u64 *at, u64 entry, u64 bits)
 {
 	/* Others may change the entry meanwhile: KVM takes the page away, say. */
 	do {
@@ -114,7 +114,7 @@ static u64 clear_entry(u64 *at, u64 entry)
 			return entry;
 		if (entry & vpmu_compat_dirty_bit())
 			vpmu_compat_keep_dirty(entry);
-	} while (entry & both_bits() && !try_cmpxchg64(at, &entry, entry & ~both_bits()));
+	} while (entry & bits && !try_cmpxchg64(at, &entry, entry & ~bits));
 	return entry;
 }
 
@@ -129,7 +129,7 @@ static unsigned long begin_word(u64 *table)
 		u64 entry = READ_ONCE(table[i]);
 
 		if (entry & bits)
-			entry = clear_entry(&table[i], entry);
+			entry = clear_entry(&table[i], entry, bits);
 		if (vpmu_compat_is_present(entry))
 			mapped |= BIT(i);
 	}

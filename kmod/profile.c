@@ -336,6 +336,12 @@ static u64 ticks_to_ns(u64 ticks)
 	return mul_u64_u32_div(ticks, NSEC_PER_MSEC, tsc_khz);
 }
 
+/* Another CPU's TSC may be a moment behind. */
+static u64 since_woken(u64 woken, u64 tsc)
+{
+	return ticks_to_ns(max_t(s64, tsc - woken, 0));
+}
+
 /*
  * For how many ns the thread that loads the vCPU at @tsc was runnable.  For a thread that slept,
  * run_delay may be too long: from Linux 6.12 on the scheduler keeps some sleepers in their queue,
@@ -348,7 +354,7 @@ static u64 waited(const struct vpmu_vcpu *vv, u64 tsc)
 	if (!delay_is_known(vv, current))
 		return 0;
 	if (vv->profiled.halted && woken)
-		return ticks_to_ns(max_t(s64, tsc - woken, 0));
+		return since_woken(woken, tsc);
 	/* Not asleep, or woken by a signal */
 	return delay_since(vv, current->sched_info.run_delay);
 }
@@ -465,7 +471,7 @@ static u64 take_delay(struct vpmu_vcpu *vv, const struct task_struct *task, u64 
 		if (!READ_ONCE(vv->profiled.halted))
 			waits = delay_since(vv, delay);
 		else if (woken)
-			waits = ticks_to_ns(max_t(s64, tsc - woken, 0));
+			waits = since_woken(woken, tsc);
 	}
 	keep_delay(vv, task, delay);
 	note_sleep(vv, true, awake ? tsc : 0);
