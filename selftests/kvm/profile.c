@@ -690,6 +690,13 @@ static void set_realtime(bool on)
 		err(1, "SCHED_FIFO");
 }
 
+/* Signal a thread of this CPU, which can't run before set_realtime(false), or this one sleeps. */
+static void signal_held(pthread_t thread)
+{
+	set_realtime(true);
+	pthread_kill(thread, SIGUSR1);
+}
+
 /* What read() says of @vm, which is all that it says; .mode UINT8_MAX: nothing, or something else */
 static struct kvm_vpmu_record look_at(struct profile *p, const struct vm *vm)
 {
@@ -724,7 +731,6 @@ static void wait_for(uint64_t ticks)
 
 static void check_absent(void)
 {
-	const struct sigaction action = { .sa_handler = do_nothing };
 	struct kvm_vpmu_profile what = switches();
 	struct vm vm = make_vm_with(VM_APIC, MEMORY), other = make_vm(true);
 	/* By an ioctl, for which there is no time while the vCPU runs */
@@ -735,7 +741,6 @@ static void check_absent(void)
 	struct profile p;
 	pthread_t thread;
 
-	sigaction(SIGUSR1, &action, NULL);
 	load_code(&vm, hlt_start, hlt_end, (struct kvm_regs){ 0 });
 	load_spin(&other);
 	spin(&other, 1);
@@ -750,10 +755,8 @@ static void check_absent(void)
 	r = look_at(&p, &vm);
 	is(r.mode, KVM_VPMU_PUT_HALTED, "absent: halted");
 	is(r.value, 0, "absent: not runnable while halted");
-	/* The thread can't run before this one sleeps. */
-	set_realtime(true);
 	sent[0] = __rdtsc();
-	pthread_kill(thread, SIGUSR1);
+	signal_held(thread);
 	sent[1] = __rdtsc();
 	wait_for(wait);
 	looked[0] = __rdtsc();
@@ -805,9 +808,7 @@ static void check_halted_before(void)
 	r = look_at(&p, &vm);
 	is(r.mode, KVM_VPMU_PUT_HALTED, "halted before");
 	is(r.value, 0, "halted before: not runnable");
-	/* The thread can't run before this one sleeps. */
-	set_realtime(true);
-	pthread_kill(thread, SIGUSR1);
+	signal_held(thread);
 	wait_for(wait);
 	set_realtime(false);
 	pthread_join(thread, NULL);
@@ -883,6 +884,9 @@ static void check_outdated(void)
 
 int main(void)
 {
+	const struct sigaction action = { .sa_handler = do_nothing };
+
+	sigaction(SIGUSR1, &action, NULL);
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		err(1, "/dev/kvm-vpmu");
