@@ -162,6 +162,24 @@ static inline s64 vpmu_count_headroom(const struct vpmu_count *c,
 }
 
 /**
+ * vpmu_count_fall_back() - let the physical counter overflow later
+ * @c: the counter
+ * @hw: the physical counter now, and what to write to it
+ * @by: by how many events, above 0
+ *
+ * Return: whether that can be done: not below 0, and not if it has overflowed.
+ */
+static inline bool vpmu_count_fall_back(struct vpmu_count *c, u64 *hw, s64 by)
+{
+	if (*hw < c->hw || c->hw < (u64)by)
+		return false;
+	c->hw -= by;
+	c->ahead -= by;
+	*hw -= by;
+	return true;
+}
+
+/**
  * vpmu_count_add() - add to a guest's counter
  * @value: the counter, below 2^48
  * @gain: what to add; negative gains are taken as none

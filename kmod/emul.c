@@ -54,6 +54,39 @@ static void rearm(struct vpmu_vcpu *vv)
 		vv->hot.margin = margin;
 }
 
+/*
+ * An entry behind which the guest goes on for long, probably: its handler of an overflow has ended.
+ * Arm those counters again that would overflow too early, by this entry or others before.  Each of
+ * them would cost an NMI.
+ */
+static void align(struct vpmu_vcpu *vv)
+{
+	unsigned long mask = vv->placed & ~vv->borrowing & vv->exact;
+	int level = vpmu_level(vv);
+
+	for (; mask; mask &= mask - 1) {
+		struct vpmu_counter *c = vpmu_counter(vv, __ffs(mask));
+
+		s64 early = vpmu_count_headroom(&c->count, &vv->tally,
+						vpmu_counter_next_entry(c, level));
+		u64 hw;
+
+		if (early <= 0)
+			continue;
+		hw = vpmu_hw->read(c->slot);
+		if (vpmu_count_fall_back(&c->count, &hw, early))
+			vpmu_hw->write(c->slot, hw);
+	}
+}
+
+void vpmu_align_later(struct vpmu_vcpu *vv)
+{
+	/* Behind an overflow, the guest's handler comes first. */
+	if (vpmu_hw->entry_counts && (vv->placed & vv->exact) &&
+	    !kvm_test_request(KVM_REQ_PMU, vv->hot.vcpu))
+		vv->hot.slow |= VPMU_SLOW_ALIGN;
+}
+
 /* A VM entry at @level, which makes up for pending events. */
 static __always_inline void tally_entry(struct vpmu_vcpu *vv, int level)
 {
@@ -79,7 +112,10 @@ static noinline u32 entry_slowly(struct vpmu_vcpu *vv)
 	/* Counters were armed for an entry at another level. */
 	if ((vv->hot.slow & VPMU_SLOW_ARMED) && vv->armed_level != vpmu_level(vv))
 		rearm(vv);
-	vv->hot.slow &= ~(VPMU_SLOW_ARMED | VPMU_SLOW_STALE | VPMU_SLOW_REPEATS);
+	if (vv->hot.slow & VPMU_SLOW_ALIGN)
+		align(vv);
+	vv->hot.slow &= ~(VPMU_SLOW_ARMED | VPMU_SLOW_STALE | VPMU_SLOW_REPEATS |
+			  VPMU_SLOW_ALIGN);
 	if (vpmu_hw->entry_counts && vv->placed)
 		tally_entry(vv, vpmu_level(vv));
 	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE)) {

@@ -23,6 +23,12 @@ u32 __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv);
 void vpmu_exit(struct vpmu_vcpu *vv);
 
 /*
+ * A VM exit behind an overflow's interrupt or an access, and KVM enters the guest again: counters
+ * whose overflow is to interrupt the guest are armed exactly then.
+ */
+void vpmu_align_later(struct vpmu_vcpu *vv);
+
+/*
  * KVM has emulated an instruction of the guest, or has found that the instruction was a branch
  * (@class).  For cases where a note isn't enough, as the coming entry may not make up for it.
  */

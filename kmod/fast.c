@@ -11,6 +11,7 @@
  * otherwise.
  */
 #include "compat/compat.h"
+#include "emul.h"
 #include "fast.h"
 #include "msr.h"
 #include "sched.h"
@@ -54,6 +55,7 @@ fastpath_t vpmu_fast_exit(struct vpmu_vcpu *vv, fastpath_t result)
 		vv->stats.fast++;
 		return EXIT_FASTPATH_REENTER_GUEST;
 	}
+	vpmu_align_later(vv);
 	vv->hot.watch--;
 	if (!vpmu_watching(vv))
 		vpmu_sched_unwatch(vv);

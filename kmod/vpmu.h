@@ -142,6 +142,7 @@ enum vpmu_arming {
 #define VPMU_SLOW_REPEATS	BIT(3)	/* the guest will repeat what KVM is emulating */
 #define VPMU_SLOW_MEASURE	BIT(4)	/* that VM entries count is an assumption */
 #define VPMU_SLOW_UNCOUNTED	BIT(5)	/* they don't, but the stubs are for CPUs that count them */
+#define VPMU_SLOW_ALIGN		BIT(6)	/* arm those counters again that would overflow too early */
 
 /**
  * struct vpmu_hot - what each VM exit touches; stubs.S has the offsets (hook/hot.h)

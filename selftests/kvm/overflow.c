@@ -7,11 +7,13 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <fcntl.h>
 #include <signal.h>
 
 #include "tap.h"
 #include "pin.h"
 #include "sampler.h"
+#include "figures.h"
 #include "time_limit.h"
 
 #define N	100
@@ -312,6 +314,27 @@ static void beyond_margin(void)
 }
 
 /*
+ * Where VM entries count, each of them moves the physical counter, so that it overflows early.  The guest's own handler
+ * causes VM exits, which must not cost an NMI each time.
+ */
+static void few_are_early(void)
+{
+	struct vm vm = make_sampler(ROUNDS, PERIOD);
+	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	struct kvm_vpmu_vcpu v;
+
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	run_until(&vm, KVM_EXIT_IO);
+	check_sampler(&vm, ROUNDS, PERIOD, "few are early");
+	v = figures(device, &vm);
+	check(v.pmis >= 100 && v.early <= v.pmis / 4, "few are early: %llu of %llu", (unsigned long long)v.early,
+	      (unsigned long long)v.pmis);
+	close(device);
+	free_vm(&vm);
+}
+
+/*
  * ESI times, one event more each time: start the counter whose number is at 0x2108 so that it overflows EDI events later,
  * and wait for the interrupt.  RESULT: the longest wait, in turns of a loop of 3 instructions.
  */
@@ -393,6 +416,7 @@ int main(void)
 	vector();
 	around_exit();
 	beyond_margin();
+	few_are_early();
 	anywhere_in_kvm();
 	signals();
 	threads();

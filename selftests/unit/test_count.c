@@ -143,6 +143,35 @@ static void zero_is_not_armed_below_zero(void **state)
 	assert_int_equal(vpmu_count_arm(&c, &t, 1, 1), 0);
 }
 
+/* Entries let the physical counter get ahead; it falls back by as much, and nothing is lost. */
+static void falls_back_to_the_guests_value(void **state)
+{
+	struct vpmu_count c = instructions(VPMU_IN_KERNEL);
+	struct vpmu_tally t = { };
+	u64 hw = vpmu_count_arm(&c, &t, TOP - 100, 1);
+
+	entries(&t, VPMU_KERNEL, 3);
+	hw += 3 + 10;
+	/* and the next one */
+	assert_int_equal(vpmu_count_headroom(&c, &t, 1), 3);
+	assert_true(vpmu_count_fall_back(&c, &hw, 3));
+	assert_int_equal(vpmu_count_headroom(&c, &t, 1), 0);
+	entries(&t, VPMU_KERNEL, 1);
+	hw++;
+	assert_int_equal(hw, TOP - 90);
+	assert_int_equal(vpmu_count_sync(&c, &t, hw), 10);
+	/* not once it has overflowed, which is still to be seen */
+	hw = 5;
+	assert_false(vpmu_count_fall_back(&c, &hw, 1));
+	assert_int_equal(hw, 5);
+	assert_true(vpmu_count_wrapped(&c, hw));
+	/* and not below 0 */
+	hw = vpmu_count_arm(&c, &t, 1, 0);
+	assert_false(vpmu_count_fall_back(&c, &hw, 2));
+	assert_true(vpmu_count_fall_back(&c, &hw, 1));
+	assert_int_equal(hw, 0);
+}
+
 static void lag_shows_where_entries_do_not_count(void **state)
 {
 	struct vpmu_count c = instructions(VPMU_IN_KERNEL);
@@ -203,6 +232,7 @@ int main(void)
 		cmocka_unit_test(emulated_are_added_by_class_and_level),
 		cmocka_unit_test(emulation_and_entries_cancel),
 		cmocka_unit_test(zero_is_not_armed_below_zero),
+		cmocka_unit_test(falls_back_to_the_guests_value),
 		cmocka_unit_test(lag_shows_where_entries_do_not_count),
 		cmocka_unit_test(entries_that_hardware_did_not_count_show),
 		cmocka_unit_test(early_overflow_is_told_from_the_guests),
