@@ -13,6 +13,7 @@
 #include "chardev.h"
 #include "counter.h"
 #include "measure.h"
+#include "open.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -48,6 +49,7 @@ static int __init vpmu_module_init(void)
 	err = vpmu_hooks_enable();
 	if (err)
 		goto end_borrow;
+	vpmu_open_init();
 	/* Behind the hook that forgets the choices for a VM when the VM is freed */
 	err = vpmu_chardev_init();
 	if (err) {

@@ -13,10 +13,15 @@
  *
  * The guest may access the registers by KVM's own MSR permission map, which is changed for the stay
  * in guest mode only.  Other registers exit as ever: what an event select counts, and whether at
- * all, is up to the host.  RDPMC exits, too: it has one intercept for all indexes, and others of
- * them read the counters of the L3 cache and the data fabric (APM vol. 2, "RDPMC Support").
+ * all, is up to the host.
+ *
+ * RDPMC has one intercept for all indexes.  It is open while the guest has as many counters as the
+ * CPU, and the value of each is in the physical one: where the host uses none.  Other indexes read
+ * the counters of the L3 cache and the data fabric (APM vol. 2, "RDPMC Support"), which tell what
+ * neighbours do.  So RDPMC stays closed once one of these has counted, as its value stays, too.
  */
 #include <linux/module.h>
+#include <linux/smp.h>
 
 #include "compat/host.h"
 #include "counter.h"
@@ -27,15 +32,24 @@ module_param(open_registers, bool, 0644);
 MODULE_PARM_DESC(open_registers,
 		 "AMD: guests access counters that don't count without VM exits (default: Y)");
 
+static bool open_rdpmc = true;
+module_param(open_rdpmc, bool, 0644);
+MODULE_PARM_DESC(open_rdpmc,
+		 "AMD: RDPMC is among these, until an event of the L3 cache or the data fabric is used on the host (default: Y)");
+
 /* PerfCtrN is behind PerfEvtSelN. */
 #define COUNTER(i)	COMPAT_PERMIT_BOTH(2 * (i) + 1)
 /* PerfCntrGlobalStatus, PerfCntrGlobalStatusClr */
 #define STATUS		(COMPAT_PERMIT_READ(0) | COMPAT_PERMIT_WRITE(2))
 
+/* A counter of the L3 cache or the data fabric has counted something. */
+static bool others_counted;
+
+/* Not beside the counter of a measurement, which looks like one of the host's. */
 static bool may_open(struct vpmu_vcpu *vv)
 {
-	return READ_ONCE(open_registers) && vpmu_hw->show && vv->guest.set == GUEST_AMD_V2 &&
-	       vv->running && vpmu_compat_may_open(vv->hot.vcpu) &&
+	return !vv->measuring && READ_ONCE(open_registers) && vpmu_hw->show &&
+	       vv->guest.set == GUEST_AMD_V2 && vv->running && vpmu_compat_may_open(vv->hot.vcpu) &&
 	       vpmu_compat_filter_current(vv->hot.vcpu, &vv->filter);
 }
 
@@ -68,19 +82,49 @@ static void open_status(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 	vv->may[COMPAT_GLOBAL] = STATUS;
 }
 
+/* Counter @i, which is free, gets the guest's value. */
+static void put_value(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
+{
+	unsigned long bit = BIT(i);
+	u64 value = vv->guest.value[i];
+
+	pc->cleared |= bit;
+	if ((pc->kept & bit) && pc->left[i] == value)
+		return;
+	vpmu_hw->write(i, value);
+	pc->kept |= bit;
+	pc->left[i] = value;
+	pc->dirty |= bit;
+	pc->taken |= bit;
+}
+
 static void open_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
 {
 	unsigned long bit = BIT(i);
 
 	if (!vpmu_counter_is_free(pc, i))
 		return;
-	pc->cleared |= bit;
-	if (!(pc->kept & bit) || pc->left[i] != vv->guest.value[i])
-		vpmu_hw->write(i, vv->guest.value[i]);
-	pc->dirty |= bit;
-	pc->taken |= bit;
+	put_value(vv, pc, i);
 	vv->open |= bit;
 	vv->may[COMPAT_COUNTERS] |= COUNTER(i);
+}
+
+static bool may_open_rdpmc(void)
+{
+	return READ_ONCE(open_rdpmc) && !READ_ONCE(others_counted);
+}
+
+/* With the status open, the host uses no counter. */
+static void try_to_open_rdpmc(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
+{
+	unsigned int i;
+
+	if (!(vv->open & VPMU_OPEN_STATUS) || vv->guest.nr != vpmu_hw->nr || !may_open_rdpmc())
+		return;
+	for (i = 0; i < vv->guest.nr; i++)
+		if (!(vv->open & BIT(i)))
+			put_value(vv, pc, i);
+	vv->open |= VPMU_OPEN_RDPMC;
 }
 
 static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
@@ -89,11 +133,17 @@ static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
 	unsigned int i;
 
 	vv->considered |= closed;
+	if (closed & VPMU_OPEN_STATUS)
+		open_status(vv, pc);
+	if (closed & VPMU_OPEN_RDPMC)
+		try_to_open_rdpmc(vv, pc);
+	/* Those that it will write, having read them without an exit: its perf, that is */
+	if (vv->open & VPMU_OPEN_RDPMC)
+		closed |= vv->guest.status ? vv->guest.status : vv->guest.enabled;
+	closed &= ~vv->open;
 	for_each_set_bit(i, &closed, VPMU_MAX_COUNTERS)
 		open_counter(vv, pc, i);
 	vpmu_counter_note_taken(pc);
-	if (closed & VPMU_OPEN_STATUS)
-		open_status(vv, pc);
 }
 
 void __vpmu_open_enter(struct vpmu_vcpu *vv)
@@ -102,12 +152,14 @@ void __vpmu_open_enter(struct vpmu_vcpu *vv)
 
 	if (!may_open(vv))
 		return;
-	closed = (vv->accessed | VPMU_OPEN_STATUS) & ~(vv->open | vv->considered);
+	closed = (vv->accessed | VPMU_OPEN_STATUS | VPMU_OPEN_RDPMC) & ~(vv->open | vv->considered);
 	if (closed)
 		open_more(vv, closed);
 	if (!vv->open)
 		return;
 	vpmu_compat_grant(vv->hot.vcpu, &vv->filter, vv->may, vv->granted);
+	if ((vv->open & VPMU_OPEN_RDPMC) && may_open_rdpmc())
+		vv->granted_rdpmc = vpmu_compat_grant_rdpmc(vv->hot.vcpu);
 	vv->stats.open++;
 }
 
@@ -116,6 +168,9 @@ void __vpmu_open_leave(struct vpmu_vcpu *vv)
 	vpmu_compat_revoke(vv->hot.vcpu, vv->granted);
 	vv->granted[COMPAT_COUNTERS] = 0;
 	vv->granted[COMPAT_GLOBAL] = 0;
+	if (vv->granted_rdpmc)
+		vpmu_compat_revoke_rdpmc(vv->hot.vcpu);
+	vv->granted_rdpmc = false;
 }
 
 void __vpmu_open_take_back(struct vpmu_vcpu *vv)
@@ -142,6 +197,35 @@ void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 	vv->open = 0;
 	vv->may[COMPAT_COUNTERS] = 0;
 	vv->may[COMPAT_GLOBAL] = 0;
+}
+
+static void look_at_others(void *unused)
+{
+	if (vpmu_hw->others_counted())
+		WRITE_ONCE(others_counted, true);
+}
+
+void vpmu_open_init(void)
+{
+	if (!vpmu_hw->others_counted)
+		return;
+	if (vpmu_compat_resolve(COMPAT_INIT_OTHER))
+		on_each_cpu(look_at_others, NULL, true);
+	else
+		others_counted = true;
+}
+
+static void do_nothing(void *unused)
+{
+}
+
+void vpmu_open_close_rdpmc(void)
+{
+	if (READ_ONCE(others_counted))
+		return;
+	WRITE_ONCE(others_counted, true);
+	/* Guests exit, and those that are about to be entered do, too. */
+	smp_call_function(do_nothing, NULL, true);
 }
 
 void __vpmu_open_nmi_begins(const struct vpmu_vcpu *vv)

@@ -8,6 +8,9 @@
 
 #include "vpmu.h"
 
+/* Before vCPUs are attached, and once COMPAT_INIT_OTHER is hooked if there is that function */
+void vpmu_open_init(void);
+
 void __vpmu_open_enter(struct vpmu_vcpu *vv);
 
 /* A VM entry: open what may be open. */
@@ -22,7 +25,7 @@ void __vpmu_open_leave(struct vpmu_vcpu *vv);
 /* The VM exit: the guest's accesses exit again, as KVM has it. */
 static inline void vpmu_open_leave(struct vpmu_vcpu *vv)
 {
-	if (vv->granted[COMPAT_COUNTERS] | vv->granted[COMPAT_GLOBAL])
+	if (vv->granted[COMPAT_COUNTERS] | vv->granted[COMPAT_GLOBAL] | vv->granted_rdpmc)
 		__vpmu_open_leave(vv);
 }
 
@@ -39,6 +42,12 @@ static inline void vpmu_open_take_back(struct vpmu_vcpu *vv)
 	if (vv->open)
 		__vpmu_open_take_back(vv);
 }
+
+/*
+ * Others than core counters, which RDPMC reads as well, are about to count: RDPMC exits from now on,
+ * on all CPUs.  Interrupts are on.
+ */
+void vpmu_open_close_rdpmc(void);
 
 void __vpmu_open_nmi_begins(const struct vpmu_vcpu *vv);
 void __vpmu_open_nmi_ends(void);

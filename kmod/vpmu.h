@@ -173,8 +173,9 @@ struct vpmu_hot {
 /* In vpmu_hot.watch: all VM exits, as each may be an event (vpmu_events) */
 #define VPMU_WATCH_EVENTS	BIT(31)
 
-/* The overflow status in masks of counters (vpmu_vcpu.open) */
+/* The overflow status in masks of counters (vpmu_vcpu.open), and RDPMC of any counter */
 #define VPMU_OPEN_STATUS	BIT(VPMU_MAX_COUNTERS)
+#define VPMU_OPEN_RDPMC		BIT(VPMU_MAX_COUNTERS + 1)
 
 /**
  * struct vpmu_leaf - leaf 0AH of a vCPU's CPUID as userspace has set it
@@ -339,11 +340,13 @@ struct vpmu_probed {
  *	and KVM's work can move it away from there
  * @accessed: mask of the counters that the guest has accessed, by a VM exit, since @open was 0
  * @open: mask of the counters whose values are in the physical counters of the same number, which
- *	count nothing; with VPMU_OPEN_STATUS, the overflow status is in hardware, too (open.c)
+ *	count nothing; with VPMU_OPEN_STATUS, the overflow status is in hardware, too; with
+ *	VPMU_OPEN_RDPMC, those of all counters are, for the guest to read (open.c)
  * @considered: the same of those that were tried to open since then
  * @may: what the guest may access by @open, as in KVM's permission map
  * @shown: the overflow status that was put there; the guest can only clear bits
  * @granted: the part of @may that was added to the map for this stay in guest mode
+ * @granted_rdpmc: RDPMC doesn't exit during this stay
  * @measuring: this VM entry is being measured (measure.c)
  * @assumed: entries in @tally while VPMU_SLOW_MEASURE was set, by privilege level
  * @armed_level: the privilege level that the coming VM entry was assumed to have when counters were
@@ -381,6 +384,7 @@ struct vpmu_vcpu {
 	unsigned long considered;
 	u32 may[COMPAT_NR_GROUPS];
 	u32 granted[COMPAT_NR_GROUPS];
+	bool granted_rdpmc;
 	u64 shown;
 	bool measuring;
 	u32 assumed[VPMU_NR_LEVELS];

@@ -211,6 +211,16 @@ void vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter
 		       u32 *granted);
 void vpmu_compat_revoke(struct kvm_vcpu *vcpu, const u32 *granted);
 
+/* AMD: what host perf calls for a new event of the L3 cache or the data fabric */
+#define COMPAT_INIT_OTHER	"amd_uncore_event_init"
+
+/*
+ * AMD: let the guest execute RDPMC, of any index.  Return: whether KVM doesn't let it do that
+ * anyway; vpmu_compat_revoke_rdpmc() then undoes it.
+ */
+bool vpmu_compat_grant_rdpmc(struct kvm_vcpu *vcpu);
+void vpmu_compat_revoke_rdpmc(struct kvm_vcpu *vcpu);
+
 /**
  * vpmu_compat_access() - can this instruction be completed right behind the VM exit?
  * @vcpu: the vCPU that has just exited; interrupts are off

@@ -315,6 +315,24 @@ static bool notrace guest_halts(void *vcpu, unsigned long second)
 	return false;
 }
 
+/*
+ * A new event of the L3 cache or the data fabric, before it counts.  perf offers other PMUs' events
+ * to this function, too.
+ */
+static bool notrace host_has_other_event(void *arg, unsigned long unused)
+{
+	struct perf_event *event = arg;
+
+	if (event->attr.type == event->pmu->type)
+		vpmu_open_close_rdpmc();
+	return false;
+}
+
+static bool host_counts_others(void)
+{
+	return !vpmu_compat_on_intel() && vpmu_compat_resolve(COMPAT_INIT_OTHER);
+}
+
 static bool notrace host_starts_event(void *arg, unsigned long flags)
 {
 	struct perf_event *event = arg;
@@ -617,6 +635,11 @@ struct hook vpmu_hooks[] = {
 		.handler = vpmu_alloc_root,
 		.pre = is_probed,
 		.bind = bind_alloc_root,
+	},
+	{
+		.symbol = COMPAT_INIT_OTHER,
+		.needed = host_counts_others,
+		.pre = host_has_other_event,
 	},
 	{
 		.symbol = "kvm_arch_destroy_vm",

@@ -169,6 +169,23 @@ static void amd_resume(u64 paused)
 	vpmu_hw_wrmsr(MSR_AMD64_PERF_CNTR_GLOBAL_CTL, paused);
 }
 
+/*
+ * The event selects and counters of the L3 cache, and of the data fabric or northbridge: those that
+ * Linux arch/x86/events/amd/uncore.c has, which says what RDPMC reads
+ */
+#define FIRST_OTHER	MSR_F16H_L2I_PERF_CTL
+#define LAST_OTHER	(MSR_F15H_NB_PERF_CTL + 31)
+
+static bool amd_others_counted(void)
+{
+	u32 msr, low, high;
+
+	for (msr = FIRST_OTHER; msr <= LAST_OTHER; msr++)
+		if (!rdmsr_safe(msr, &low, &high) && (low | high))
+			return true;
+	return false;
+}
+
 static struct hw_ops amd_ops;
 
 static void amd_entry_measured(bool counts)
@@ -240,5 +257,7 @@ const struct hw_ops *vpmu_hw_amd_probe(void)
 		if (nr == amd_ops.nr)
 			amd_ops.show = amd_show;
 	}
+	if (boot_cpu_has(X86_FEATURE_PERFCTR_NB) || boot_cpu_has(X86_FEATURE_PERFCTR_LLC))
+		amd_ops.others_counted = amd_others_counted;
 	return &amd_ops;
 }

@@ -2,15 +2,23 @@
 /*
  * Registers that a guest accesses without a VM exit (kmod/open.c): AMD's, with PerfMonV2, while the guest's
  * global control is 0.  They have the values that they would have otherwise, and others stay closed.  TAP.
+ *
+ *	open others MODULE
+ *		RDPMC closes for good once the host has an event of other counters that it reads: MODULE, a file,
+ *		makes one
+ *	open reads
+ *		RDPMC only
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "tap.h"
+#include "leaves.h"
 #include "guests.h"
 #include "figures.h"
 #include "files.h"
@@ -18,6 +26,7 @@
 #include "pin.h"
 
 #define PARAMETER	"/sys/module/kvm_vpmu/parameters/open_registers"
+#define RDPMC_PARAMETER	"/sys/module/kvm_vpmu/parameters/open_rdpmc"
 #define WATCHDOG	"/proc/sys/kernel/nmi_watchdog"
 
 /* For the guests: a counter's MSR, and the bits of all */
@@ -167,6 +176,39 @@ asm(".code16\n"
     "ever_end:\n"
     ".code64\n");
 
+/*
+ * Global control is 0.  ESI times, or until the word at END isn't 0: RDPMC of each of EBX counters, whose low words are
+ * in a table, and whose high words are 0x1234.  RESULT: how many values were wrong; RESULT + 4: rounds so far.
+ */
+#define END		(TABLE + 8)
+#define VALUES		(TABLE + 0x10)
+extern const char reads_start[], reads_end[];
+asm(".code16\n"
+    ".globl reads_start, reads_end\n"
+    "reads_start:\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "1:	xor %ecx, %ecx\n"
+    "2:	rdpmc\n"
+    "	cmp 0x2110(,%ecx,4), %eax\n"
+    "	jne 3f\n"
+    "	cmp $0x1234, %edx\n"
+    "	je 4f\n"
+    "3:	incl 0x2000\n"
+    "4:	inc %ecx\n"
+    "	cmp %ebx, %ecx\n"
+    "	jne 2b\n"
+    "	incl 0x2004\n"
+    "	cmpl $0, 0x2108\n"
+    "	jne 5f\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "5:	out %al, $0x10\n"
+    "reads_end:\n"
+    ".code64\n");
+
 static int device;
 
 static void open_registers(bool on)
@@ -240,6 +282,85 @@ static void off(void)
 	is(figures(device, &vm).open, 0, "open_registers=N: VM entries with open registers");
 	is(*word_at(&vm, RESULT), 0, "open_registers=N: values that are wrong");
 	open_registers(true);
+	free_vm(&vm);
+}
+
+/* A guest that reads its counters: each has a value of its own. */
+static void load_reads(struct vm *vm, struct pmu pmu, unsigned int nr, unsigned int rounds)
+{
+	load_code(vm, reads_start, reads_end, (struct kvm_regs){ .rbx = nr, .rsi = rounds });
+	*word_at(vm, RESULT) = 0;
+	*word_at(vm, RESULT + 4) = 0;
+	*word_at(vm, END) = 0;
+	for (unsigned int i = 0; i < nr; i++) {
+		*word_at(vm, VALUES + 4 * i) = 0x1000 * (i + 1);
+		set_msr(vm, counter_msr(pmu, i), 0x1234ull << 32 | 0x1000 * (i + 1));
+	}
+}
+
+/* Does a guest's RDPMC of @nr counters exit?  It reads the guest's values in any case. */
+static void reads(struct vm *vm, struct pmu pmu, unsigned int nr, bool opens, const char *name)
+{
+	uint64_t before = figures(device, vm).rdpmcs, exits;
+
+	load_reads(vm, pmu, nr, ROUNDS);
+	run_until(vm, KVM_EXIT_IO);
+	exits = figures(device, vm).rdpmcs - before;
+	is(*word_at(vm, RESULT), 0, "%s: values that RDPMC reads wrong", name);
+	if (opens)
+		check(exits <= nr * ROUNDS / 10, "%s: %llu of %u RDPMC exit", name, (unsigned long long)exits,
+		      nr * ROUNDS);
+	else
+		is(exits, nr * ROUNDS, "%s: RDPMC that exit", name);
+}
+
+static int host_event(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
+		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+	};
+	int event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+
+	if (event < 0)
+		err(1, "perf_event_open");
+	return event;
+}
+
+static void rdpmc(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	int event;
+
+	filter_as_qemu(&vm);
+	reads(&vm, pmu, pmu.nr, true, "no host event");
+	/* A value that userspace changes while all are in hardware */
+	reads(&vm, pmu, pmu.nr, true, "no host event, new values");
+	event = host_event();
+	reads(&vm, pmu, pmu.nr, false, "a host event");
+	close(event);
+	reads(&vm, pmu, pmu.nr, true, "no host event any more");
+	put_string(RDPMC_PARAMETER, "N");
+	reads(&vm, pmu, pmu.nr, false, "open_rdpmc=N");
+	put_string(RDPMC_PARAMETER, "Y");
+	reads(&vm, pmu, pmu.nr, true, "open_rdpmc=Y");
+	free_vm(&vm);
+}
+
+/* The CPU has a counter that the guest doesn't have. */
+static void rdpmc_of_fewer(void)
+{
+	struct cpuid cpuid = { .head.nent = 256 };
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+
+	IOCTL(vm.kvm, KVM_GET_SUPPORTED_CPUID, &cpuid);
+	take_counters(&cpuid, pmu.nr - 1);
+	if (set_cpuid(&vm, &cpuid))
+		err(1, "KVM_SET_CPUID2");
+	filter_as_qemu(&vm);
+	reads(&vm, pmu, pmu.nr - 1, false, "a guest with fewer counters");
 	free_vm(&vm);
 }
 
@@ -320,17 +441,11 @@ static void counting(void)
 /* One host event, which is on the first counter, closes the status for all. */
 static void status_beside_host(void)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
-		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
-	};
 	struct kvm_vpmu_vcpu v;
 	struct pmu pmu;
 	struct vm vm = make_guest(&pmu, 5, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
-	int event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+	int event = host_event();
 
-	if (event < 0)
-		err(1, "perf_event_open");
 	run_until(&vm, KVM_EXIT_IO);
 	v = figures(device, &vm);
 	check(v.reads >= ROUNDS && v.writes >= ROUNDS, "beside a host event: each access to the status exits");
@@ -389,6 +504,7 @@ struct other {
 	bool again;
 	uint32_t late;
 	void (*deny)(const struct vm *vm, uint32_t msr);
+	const char *module;
 };
 
 /* Has the guest opened its registers? */
@@ -561,7 +677,49 @@ static void closed(void)
 	free_vm(&vm);
 }
 
-int main(void)
+/* The host's new event, while the guest reads its counters without VM exits */
+static void *make_other_event(void *arg)
+{
+	struct other *other = arg;
+	int fd = open(other->module, O_RDONLY | O_CLOEXEC);
+
+	pin(0, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
+	other->again = wait_for_guest(other->vm);
+	usleep(20000);
+	/* It doesn't stay: EAGAIN is that perf has seen the event. */
+	if (fd < 0 || !syscall(SYS_finit_module, fd, "", 0) || errno != EAGAIN)
+		err(1, "%s", other->module);
+	close(fd);
+	other->most = figures(device, other->vm).rdpmcs;
+	other->rounds = *word_at(other->vm, RESULT + 4);
+	usleep(200000);
+	other->most = figures(device, other->vm).rdpmcs - other->most;
+	other->rounds = *word_at(other->vm, RESULT + 4) - other->rounds;
+	__atomic_store_n(word_at(other->vm, END), 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void others(const char *module)
+{
+	struct other other = { .module = module };
+	struct vm vm = make_vm(true);
+
+	other.vm = &vm;
+	other.pmu = pmu_of(&vm);
+	filter_as_qemu(&vm);
+	reads(&vm, other.pmu, other.pmu.nr, true, "no event of other counters");
+	load_reads(&vm, other.pmu, other.pmu.nr, UINT32_MAX);
+	run_beside(make_other_event, &other);
+	is(vm.run->exit_reason, KVM_EXIT_IO, "a new event of other counters: the guest's end");
+	check(other.again, "a new event of other counters: registers were open before");
+	check(other.most && other.most >= (other.rounds - 2) * other.pmu.nr,
+	      "a new event of other counters: %llu of %u RDPMC exit behind it", (unsigned long long)other.most,
+	      other.rounds * other.pmu.nr);
+	reads(&vm, other.pmu, other.pmu.nr, false, "an event of other counters");
+	free_vm(&vm);
+}
+
+int main(int argc, char **argv)
 {
 	struct pmu pmu;
 	struct vm vm;
@@ -577,6 +735,14 @@ int main(void)
 	pin(0, 0);
 	watchdog_off();
 	atexit(restore_host);
+	if (argc == 3 && !strcmp(argv[1], "others")) {
+		others(argv[2]);
+		return finish();
+	}
+	rdpmc();
+	rdpmc_of_fewer();
+	if (argc == 2 && !strcmp(argv[1], "reads"))
+		return finish();
 	for (unsigned int i = 0; i < pmu.nr; i++)
 		accesses(i);
 	off();
