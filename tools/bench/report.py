@@ -60,8 +60,10 @@ def read(names):
 
 
 def cycles(figures, model):
-    return (figures["host_instructions"] * model["instruction"] + figures["exits"] * model["exit"] +
-            sum(figures[f] * model[f] for f in ("rdmsr", "wrmsr", "rdpmc")))
+    """Of the host's instructions, of VM exits, and of accesses, the guest's own included"""
+    return (figures["host_instructions"] * model["instruction"] +
+            (figures["exits"] + figures["user_exits"]) * model["exit"] +
+            sum((figures[f] + figures["guest_" + f]) * model[f] for f in ("rdmsr", "wrmsr", "rdpmc")))
 
 
 def minus(figures, others):
