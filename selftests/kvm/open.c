@@ -177,8 +177,9 @@ asm(".code16\n"
     ".code64\n");
 
 /*
- * Global control is 0.  ESI times, or until the word at END isn't 0: RDPMC of each of EBX counters, whose low words are
- * in a table, and whose high words are 0x1234.  RESULT: how many values were wrong; RESULT + 4: rounds so far.
+ * Global control is 0.  ESI times, or until the word at END isn't 0: WRMSR of the first counter's value, and RDPMC of
+ * each of EBX counters.  The low words of these values are in a table, the high words are 0x1234.  RESULT: how many
+ * values were wrong; RESULT + 4: rounds so far.
  */
 #define END		(TABLE + 8)
 #define VALUES		(TABLE + 0x10)
@@ -190,7 +191,11 @@ asm(".code16\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
-    "1:	xor %ecx, %ecx\n"
+    "1:	mov 0x2100, %ecx\n"
+    "	mov 0x2110, %eax\n"
+    "	mov $0x1234, %edx\n"
+    "	wrmsr\n"
+    "	xor %ecx, %ecx\n"
     "2:	rdpmc\n"
     "	cmp 0x2110(,%ecx,4), %eax\n"
     "	jne 3f\n"
@@ -292,6 +297,9 @@ static void load_reads(struct vm *vm, struct pmu pmu, unsigned int nr, unsigned 
 	*word_at(vm, RESULT) = 0;
 	*word_at(vm, RESULT + 4) = 0;
 	*word_at(vm, END) = 0;
+	*word_at(vm, COUNTER) = counter_msr(pmu, 0);
+	/* One that the guest has enabled */
+	put_counter(vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
 	for (unsigned int i = 0; i < nr; i++) {
 		*word_at(vm, VALUES + 4 * i) = 0x1000 * (i + 1);
 		set_msr(vm, counter_msr(pmu, i), 0x1234ull << 32 | 0x1000 * (i + 1));
@@ -301,17 +309,23 @@ static void load_reads(struct vm *vm, struct pmu pmu, unsigned int nr, unsigned 
 /* Does a guest's RDPMC of @nr counters exit?  It reads the guest's values in any case. */
 static void reads(struct vm *vm, struct pmu pmu, unsigned int nr, bool opens, const char *name)
 {
-	uint64_t before = figures(device, vm).rdpmcs, exits;
+	struct kvm_vpmu_vcpu before, now;
+	uint64_t exits;
 
 	load_reads(vm, pmu, nr, ROUNDS);
+	before = figures(device, vm);
 	run_until(vm, KVM_EXIT_IO);
-	exits = figures(device, vm).rdpmcs - before;
+	now = figures(device, vm);
+	exits = now.rdpmcs - before.rdpmcs;
 	is(*word_at(vm, RESULT), 0, "%s: values that RDPMC reads wrong", name);
-	if (opens)
+	if (opens) {
 		check(exits <= nr * ROUNDS / 10, "%s: %llu of %u RDPMC exit", name, (unsigned long long)exits,
 		      nr * ROUNDS);
-	else
+		check(now.writes - before.writes <= ROUNDS / 10, "%s: %llu of %u WRMSR exit", name,
+		      now.writes - before.writes, ROUNDS);
+	} else {
 		is(exits, nr * ROUNDS, "%s: RDPMC that exit", name);
+	}
 }
 
 static int host_event(void)

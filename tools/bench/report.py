@@ -50,12 +50,21 @@ COLOURS = {"none": "#999", "perf": "#d95f02", "mediated": "#7570b3",
 
 
 def read(names):
+    """Of an operation that was measured more than once, the attempt that was disturbed least"""
     results = {}
+    attempts = {}
     for name in names:
         with open(name, encoding="ascii") as lines:
             for line in lines:
                 kernel, peer, operation, figure, value = line.split()
-                results.setdefault(kernel, {}).setdefault(peer, {}).setdefault(operation, {})[figure] = float(value)
+                those = attempts.setdefault((kernel, peer, operation), [{}])
+                if figure in those[-1]:
+                    those.append({})
+                those[-1][figure] = float(value)
+    for (kernel, peer, operation), those in attempts.items():
+        whole = [a for a in those if len(a) == len(those[0])]
+        results.setdefault(kernel, {}).setdefault(peer, {})[operation] = min(
+            whole, key=lambda a: a.get("host_instructions", 0))
     return results
 
 
@@ -239,17 +248,18 @@ def bars_of_guests(peers, model):
                 figure <= published
             yield name + ": overhead, of the native one", "<= 1.5", "%.1f" % (figure / native), figure <= 1.5 * native
     if "mediated" in of(peers, "cost-sample-0"):
-        for what in ("sample", "multiplex"):
+        for what, text, mode in (("sample", "plain", "hybrid"), ("multiplex", "12 events", "hybrid"),
+                                 ("multiplex", "12 events", "guest")):
             for rate in RATES:
-                figure, rival = (sampling_cycles(peers, p, what, rate, model) for p in ("hybrid", "mediated"))
-                yield "perf record, %s, %d per second: cycles, against mediated's" % (
-                    "plain" if what == "sample" else "12 events", rate), "< 1", "%.2f" % (figure / rival), figure < rival
+                figure, rival = (sampling_cycles(peers, p, what, rate, model) for p in (mode, "mediated"))
+                yield "perf record, %s, %d per second, `%s`: cycles, against mediated's" % (text, rate, mode), "< 1", \
+                    "%.3f" % (figure / rival), figure < rival
     figure = overhead(peers, "hybrid", "sample", 400)
     yield "perf record, plain, every 2.5 ms: overhead, against Du et al.'s", "<= 0.44 %", "%.2f %%" % figure, figure <= 0.44
 
 
-# The NMI, perf's accesses in amd_pmu_v2_handle_irq(), IRET
-EXITS_OF_SAMPLE = 8
+# The NMI, perf's writes of the control in amd_pmu_v2_handle_irq(), IRET
+EXITS_OF_SAMPLE = 4
 
 
 def sample_table(peers):
@@ -427,10 +437,9 @@ def main():
             for kernel in kernels for what, bar, figure, met in bars(results[kernel], model)]
     doc += ["## Why bars are missed", "",
             "What a sample costs: perf's NMI handler in the guest turns global control off and on, reads the status, clears it, reads",
-            "the counter, and writes it; with the NMI itself and IRET, by which the guest takes NMIs again, that is eight VM exits, three of",
-            "which open registers save. Even if each did nothing at all, they would take more than 1.5 times what a whole sample takes",
-            "without a VM: no vPMU that traps can meet those bars, and KVM's mediated one, which doesn't, has the NMI, IRET, and some",
-            "others.", ""]
+            "the counter, and writes it; with the NMI itself and IRET, by which the guest takes NMIs again, that is eight VM exits. Open",
+            "registers save four of them. Even if the other four did nothing at all, they would take more than 1.5 times what a whole",
+            "sample takes without a VM. KVM's mediated vPMU has the NMI and IRET, too, and each costs more there.", ""]
     for kernel in stock:
         doc += ["Linux %s:" % kernel, ""] + sample_table(results[kernel]) + [""]
     doc += ["What the accesses cost beyond the cheapest one, by `tools/bench/profile` on Linux 6.12, in instructions: an event select",
