@@ -128,6 +128,7 @@ bool vpmu_rdpmc_fast(struct vpmu_vcpu *vv, u32 index, u64 *data)
 	if (i < 0)
 		return false;
 	vv->stats.rdpmcs++;
+	vv->uses_rdpmc |= !vv->guest.control;
 	*data = read_counter(vv, clamp_index(i));
 	return true;
 }
@@ -145,6 +146,7 @@ static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 
 	local_irq_save(flags);
 	vv->accessed |= BIT(i);
+	vv->written |= BIT(i);
 	/* An overflow so far is dealt with first. */
 	vpmu_counter_sync(vv, i);
 	vv->guest.value[i] = data & VPMU_COUNTER_MASK;

@@ -137,9 +137,9 @@ static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
 		open_status(vv, pc);
 	if (closed & VPMU_OPEN_RDPMC)
 		try_to_open_rdpmc(vv, pc);
-	/* Those that it will write, having read them without an exit: its perf, that is */
+	/* Those that it will write, having read them without an exit */
 	if (vv->open & VPMU_OPEN_RDPMC)
-		closed |= vv->guest.status ? vv->guest.status : vv->guest.enabled;
+		closed |= vv->guest.status ? vv->guest.status : vv->expected;
 	closed &= ~vv->open;
 	for_each_set_bit(i, &closed, VPMU_MAX_COUNTERS)
 		open_counter(vv, pc, i);
@@ -148,11 +148,13 @@ static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
 
 void __vpmu_open_enter(struct vpmu_vcpu *vv)
 {
-	unsigned long closed;
+	unsigned long closed = vv->accessed | VPMU_OPEN_STATUS;
 
 	if (!may_open(vv))
 		return;
-	closed = (vv->accessed | VPMU_OPEN_STATUS | VPMU_OPEN_RDPMC) & ~(vv->open | vv->considered);
+	if (vv->uses_rdpmc)
+		closed |= VPMU_OPEN_RDPMC;
+	closed &= ~(vv->open | vv->considered);
 	if (closed)
 		open_more(vv, closed);
 	if (!vv->open)
@@ -182,11 +184,17 @@ void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 	for_each_set_bit(i, &vv->open, VPMU_MAX_COUNTERS) {
 		u64 value = vpmu_hw->read(i);
 
+		if (value != pc->left[i])
+			vv->written |= BIT(i);
 		vv->guest.value[i] = value;
 		vv->counter[i].last = i;
 		pc->kept |= BIT(i);
 		pc->left[i] = value;
 	}
+	/* Behind an overflow only one was. */
+	if (!vv->shown)
+		vv->expected = vv->written;
+	vv->written = 0;
 	if (vv->shown) {
 		vv->guest.status = vpmu_hw->overflowed() & vv->shown;
 		if (vv->guest.status)

@@ -343,6 +343,10 @@ struct vpmu_probed {
  *	count nothing; with VPMU_OPEN_STATUS, the overflow status is in hardware, too; with
  *	VPMU_OPEN_RDPMC, those of all counters are, for the guest to read (open.c)
  * @considered: the same of those that were tried to open since then
+ * @written: mask of the counters that the guest has written by a VM exit since then
+ * @expected: mask of those that were written, by a VM exit or without, when @open wasn't 0 last time,
+ *	and no counter had overflowed
+ * @uses_rdpmc: the guest has executed RDPMC by a VM exit while its counters were off
  * @may: what the guest may access by @open, as in KVM's permission map
  * @shown: the overflow status that was put there; the guest can only clear bits
  * @granted: the part of @may that was added to the map for this stay in guest mode
@@ -382,6 +386,9 @@ struct vpmu_vcpu {
 	unsigned long accessed;
 	unsigned long open;
 	unsigned long considered;
+	unsigned long written;
+	unsigned long expected;
+	bool uses_rdpmc;
 	u32 may[COMPAT_NR_GROUPS];
 	u32 granted[COMPAT_NR_GROUPS];
 	bool granted_rdpmc;
