@@ -44,8 +44,8 @@ static inline void vpmu_open_take_back(struct vpmu_vcpu *vv)
 }
 
 /*
- * Others than core counters, which RDPMC reads as well, are about to count: RDPMC exits from now on,
- * on all CPUs.  Interrupts are on.
+ * Others than core counters, which RDPMC reads as well, are about to count: RDPMC exits from now
+ * on, on all CPUs.  Interrupts are on.
  */
 void vpmu_open_close_rdpmc(void);
 

@@ -344,8 +344,8 @@ struct vpmu_probed {
  *	VPMU_OPEN_RDPMC, those of all counters are, for the guest to read (open.c)
  * @considered: the same of those that were tried to open since then
  * @written: mask of the counters that the guest has written by a VM exit since then
- * @expected: mask of those that were written, by a VM exit or without, when @open wasn't 0 last time,
- *	and no counter had overflowed
+ * @expected: mask of those that were written, by a VM exit or without, when @open wasn't 0 last
+ *	time, and no counter had overflowed
  * @uses_rdpmc: the guest has executed RDPMC by a VM exit while its counters were off
  * @may: what the guest may access by @open, as in KVM's permission map
  * @shown: the overflow status that was put there; the guest can only clear bits
