@@ -217,7 +217,7 @@ void vpmu_open_init(void)
 {
 	if (!vpmu_hw->others_counted)
 		return;
-	if (vpmu_compat_resolve(COMPAT_INIT_OTHER))
+	if (vpmu_compat_sees_others())
 		on_each_cpu(look_at_others, NULL, true);
 	else
 		others_counted = true;

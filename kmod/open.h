@@ -8,7 +8,7 @@
 
 #include "vpmu.h"
 
-/* Before vCPUs are attached, and once COMPAT_INIT_OTHER is hooked if there is that function */
+/* Before vCPUs are attached, and once COMPAT_INIT_OTHER is hooked if that can be done */
 void vpmu_open_init(void);
 
 void __vpmu_open_enter(struct vpmu_vcpu *vv);

@@ -214,6 +214,15 @@ void vpmu_compat_revoke(struct kvm_vcpu *vcpu, const u32 *granted);
 /* AMD: what host perf calls for a new event of the L3 cache or the data fabric */
 #define COMPAT_INIT_OTHER	"amd_uncore_event_init"
 
+/* Can that function be hooked for good?  Not if it is a module's, which may be loaded later. */
+static inline bool vpmu_compat_sees_others(void)
+{
+	unsigned long function = vpmu_compat_resolve(COMPAT_INIT_OTHER);
+
+	return function && !vpmu_compat_on_intel() &&
+	       (function < MODULES_VADDR || function >= MODULES_END);
+}
+
 /*
  * AMD: let the guest execute RDPMC, of any index.  Return: whether KVM doesn't let it do that
  * anyway; vpmu_compat_revoke_rdpmc() then undoes it.

@@ -328,11 +328,6 @@ static bool notrace host_has_other_event(void *arg, unsigned long unused)
 	return false;
 }
 
-static bool host_counts_others(void)
-{
-	return !vpmu_compat_on_intel() && vpmu_compat_resolve(COMPAT_INIT_OTHER);
-}
-
 static bool notrace host_starts_event(void *arg, unsigned long flags)
 {
 	struct perf_event *event = arg;
@@ -638,7 +633,7 @@ struct hook vpmu_hooks[] = {
 	},
 	{
 		.symbol = COMPAT_INIT_OTHER,
-		.needed = host_counts_others,
+		.needed = vpmu_compat_sees_others,
 		.pre = host_has_other_event,
 	},
 	{
