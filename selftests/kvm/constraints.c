@@ -4,11 +4,10 @@
  * arch/x86/events/intel/core.c, the tables of constraints): where the guest has them, and nowhere else.  TAP.
  */
 #define _GNU_SOURCE
-#include <linux/perf_event.h>
-#include <sys/syscall.h>
 
 #include "tap.h"
 #include "guests.h"
+#include "host_event.h"
 #include "pin.h"
 
 #define LOOPS	20000
@@ -37,19 +36,6 @@ static void modified(void)
 	run_until(&vm, KVM_EXIT_IO);
 	check_counts(&vm, pmu, wanted, 2, "a threshold, and none");
 	free_vm(&vm);
-}
-
-static int host_event(void)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
-		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
-	};
-	int fd = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
-
-	if (fd < 0)
-		err(1, "perf_event_open");
-	return fd;
 }
 
 /*

@@ -10,7 +10,6 @@
  *		RDPMC only
  */
 #define _GNU_SOURCE
-#include <linux/perf_event.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "leaves.h"
 #include "guests.h"
 #include "figures.h"
+#include "host_event.h"
 #include "files.h"
 #include "kernel.h"
 #include "pin.h"
@@ -328,19 +328,6 @@ static void reads(struct vm *vm, struct pmu pmu, unsigned int nr, bool opens, co
 	}
 }
 
-static int host_event(void)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
-		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
-	};
-	int event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
-
-	if (event < 0)
-		err(1, "perf_event_open");
-	return event;
-}
-
 static void rdpmc(void)
 {
 	struct vm vm = make_vm(true);
@@ -553,10 +540,6 @@ static void run_beside(void *(*function)(void *), struct other *other)
 /* Host events come and go: all counters are theirs, for a while. */
 static void *host_events(void *arg)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .pinned = 1,
-		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
-	};
 	struct other *other = arg;
 	int events[MOST_COUNTERS];
 
@@ -564,7 +547,7 @@ static void *host_events(void *arg)
 	wait_for_guest(other->vm);
 	for (; other->rounds < 50; other->rounds++) {
 		for (unsigned int i = 0; i < other->pmu.nr; i++)
-			events[i] = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+			events[i] = host_event();
 		usleep(500);
 		for (unsigned int i = 0; i < other->pmu.nr; i++) {
 			uint64_t count;
