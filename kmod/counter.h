@@ -242,6 +242,17 @@ static __always_inline u64 vpmu_counter_armed_value(struct vpmu_vcpu *vv, struct
 	return vpmu_count_arm(&c->count, &vv->tally, value, bias);
 }
 
+/* Counter @c is on a physical one that is @ahead events ahead: vpmu_count_fall_back(). */
+static inline bool vpmu_counter_fall_back(struct vpmu_counter *c, s64 ahead)
+{
+	u64 hw = vpmu_hw->read(c->slot);
+
+	if (!vpmu_count_fall_back(&c->count, &hw, ahead))
+		return false;
+	vpmu_hw->write(c->slot, hw);
+	return true;
+}
+
 /* Make the physical counter, if there is one, overflow together with the guest's. */
 void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arming);
 

@@ -66,16 +66,11 @@ static void align(struct vpmu_vcpu *vv)
 
 	for (; mask; mask &= mask - 1) {
 		struct vpmu_counter *c = vpmu_counter(vv, __ffs(mask));
-
 		s64 early = vpmu_count_headroom(&c->count, &vv->tally,
 						vpmu_counter_next_entry(c, level));
-		u64 hw;
 
-		if (early <= 0)
-			continue;
-		hw = vpmu_hw->read(c->slot);
-		if (vpmu_count_fall_back(&c->count, &hw, early))
-			vpmu_hw->write(c->slot, hw);
+		if (early > 0)
+			vpmu_counter_fall_back(c, early);
 	}
 }
 

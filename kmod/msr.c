@@ -3,6 +3,7 @@
  * Accesses to PMU registers, by the guest (trapped) and by userspace
  * (KVM_GET_MSRS, KVM_SET_MSRS).
  */
+#include <linux/minmax.h>
 #include <linux/nospec.h>
 
 #include "counter.h"
@@ -21,8 +22,10 @@ static u64 read_counter(struct vpmu_vcpu *vv, unsigned int i)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	vv->accessed |= BIT(i);
 	vpmu_counter_update(vv, i);
+	if (++vv->reads == VPMU_OPEN_READS && vpmu_open_may_read(vv))
+		vpmu_sched_prepare_reads(vv);
+	vv->accessed |= BIT(i);
 	local_irq_restore(flags);
 	return vv->guest.value[i];
 }
@@ -73,6 +76,7 @@ static bool read_register(struct vpmu_vcpu *vv, u32 msr, u64 *data)
 		return true;
 	case GUEST_REG_COUNTER:
 	case GUEST_REG_COUNTER_LOW:
+		vv->by_rdpmc = false;
 		*data = read_counter(vv, clamp_index(reg.index));
 		return true;
 	case GUEST_REG_FIXED_CONTROL:
@@ -129,6 +133,7 @@ bool vpmu_rdpmc_fast(struct vpmu_vcpu *vv, u32 index, u64 *data)
 		return false;
 	vv->stats.rdpmcs++;
 	vv->uses_rdpmc |= !vv->guest.control;
+	vv->by_rdpmc = true;
 	*data = read_counter(vv, clamp_index(i));
 	return true;
 }
@@ -217,6 +222,7 @@ static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_ini
 	if (write_faults(guest, reg, data, host_initiated))
 		return false;
 	vv->stats.writes++;
+	vv->reads = min(vv->reads, 0);
 	trace_vpmu_msr(vv, true, host_initiated, msr, data);
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:

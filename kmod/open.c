@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Registers that the guest accesses without a VM exit: AMD's counters, and the overflow status of
- * PerfMonV2, while the guest's global control is 0.  A guest's perf clears the control before it
- * changes its counters, at a context switch and in the handler of an overflow.
+ * PerfMonV2, while the guest's global control is 0; and counters that count, for reads.
+ *
+ * A guest's perf clears the control before it changes its counters, at a context switch and in the
+ * handler of an overflow.
  *
  * Nothing of the guest counts then.  A counter's value is in the physical counter of the same
  * number, whose event select is clear, and comes back when somebody needs it
@@ -19,6 +21,10 @@
  * CPU, and the value of each is in the physical one: where the host uses none.  Other indexes read
  * the counters of the L3 cache and the data fabric (APM vol. 2, "RDPMC Support"), which tell what
  * neighbours do.  So RDPMC stays closed once one of these has counted, as its value stays, too.
+ *
+ * A counter that counts may be read without an exit once the guest has read twice without a write
+ * in between.  In guest mode the physical counter of the same number has the guest's value then:
+ * each VM entry while this is so corrects it by what entries have added (count.h).
  */
 #include <linux/module.h>
 #include <linux/smp.h>
@@ -30,7 +36,7 @@
 static bool open_registers = true;
 module_param(open_registers, bool, 0644);
 MODULE_PARM_DESC(open_registers,
-		 "AMD: guests access counters that don't count without VM exits (default: Y)");
+		 "AMD: guests access counters that don't count, and read those that do, without VM exits (default: Y)");
 
 static bool open_rdpmc = true;
 module_param(open_rdpmc, bool, 0644);
@@ -39,6 +45,7 @@ MODULE_PARM_DESC(open_rdpmc,
 
 /* PerfCtrN is behind PerfEvtSelN. */
 #define COUNTER(i)	COMPAT_PERMIT_BOTH(2 * (i) + 1)
+#define COUNTER_READ(i)	COMPAT_PERMIT_READ(2 * (i) + 1)
 /* PerfCntrGlobalStatus, PerfCntrGlobalStatusClr */
 #define STATUS		(COMPAT_PERMIT_READ(0) | COMPAT_PERMIT_WRITE(2))
 
@@ -48,8 +55,8 @@ static bool others_counted;
 /* Not beside the counter of a measurement, which looks like one of the host's. */
 static bool may_open(struct vpmu_vcpu *vv)
 {
-	return !vv->measuring && READ_ONCE(open_registers) && vpmu_hw->show &&
-	       vv->guest.set == GUEST_AMD_V2 && vv->running && vpmu_compat_may_open(vv->hot.vcpu) &&
+	return !vv->measuring && READ_ONCE(open_registers) && vv->running &&
+	       vpmu_compat_may_open(vv->hot.vcpu) &&
 	       vpmu_compat_filter_current(vv->hot.vcpu, &vv->filter);
 }
 
@@ -150,7 +157,7 @@ void __vpmu_open_enter(struct vpmu_vcpu *vv)
 {
 	unsigned long closed = vv->accessed | VPMU_OPEN_STATUS;
 
-	if (!may_open(vv))
+	if (!vpmu_hw->show || vv->guest.set != GUEST_AMD_V2 || !may_open(vv))
 		return;
 	if (vv->uses_rdpmc)
 		closed |= VPMU_OPEN_RDPMC;
@@ -163,6 +170,74 @@ void __vpmu_open_enter(struct vpmu_vcpu *vv)
 	if ((vv->open & VPMU_OPEN_RDPMC) && may_open_rdpmc())
 		vv->granted_rdpmc = vpmu_compat_grant_rdpmc(vv->hot.vcpu);
 	vv->stats.open++;
+}
+
+bool vpmu_open_may_read(struct vpmu_vcpu *vv)
+{
+	return vpmu_hw->all && vpmu_hw->entry_counts && !vpmu_hw->entry_assumed &&
+	       vv->guest.set >= GUEST_AMD_CORE && vv->guest.set <= GUEST_AMD_V2 &&
+	       !vv->borrowing && may_open(vv);
+}
+
+/*
+ * Once the guest is entered: will the physical counter of @c be as far as the guest's?  See to that
+ * if it would be ahead.
+ */
+static bool align(struct vpmu_vcpu *vv, struct vpmu_counter *c)
+{
+	s64 ahead = vpmu_count_headroom(&c->count, &vv->tally, 0);
+
+	if (ahead <= 0)
+		return !ahead;
+	return vpmu_counter_fall_back(c, ahead);
+}
+
+/* In guest mode, will physical counter @i read as the guest's of the same number? */
+static bool reads_alike(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
+{
+	if (vv->placed & BIT(i))
+		return vv->counter[i].slot == i && align(vv, &vv->counter[i]);
+	if ((vv->software & BIT(i)) || !vpmu_counter_is_free(pc, i))
+		return false;
+	put_value(vv, pc, i);
+	return true;
+}
+
+static bool open_all_reads(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
+{
+	unsigned int i;
+
+	if (vv->guest.nr != vpmu_hw->nr || !may_open_rdpmc())
+		return false;
+	for (i = 0; i < vv->guest.nr; i++)
+		if (!reads_alike(vv, pc, i))
+			return false;
+	vv->granted_rdpmc = vpmu_compat_grant_rdpmc(vv->hot.vcpu);
+	return true;
+}
+
+static bool open_reads(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
+{
+	u32 may[COMPAT_NR_GROUPS] = { };
+	unsigned int i;
+
+	for_each_set_bit(i, &vv->accessed, VPMU_MAX_COUNTERS)
+		if (reads_alike(vv, pc, i))
+			may[COMPAT_COUNTERS] |= COUNTER_READ(i);
+	vpmu_compat_grant(vv->hot.vcpu, &vv->filter, may, vv->granted);
+	return vv->granted[COMPAT_COUNTERS];
+}
+
+void __vpmu_open_enter_counting(struct vpmu_vcpu *vv)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+
+	if (vpmu_open_may_read(vv) &&
+	    (vv->by_rdpmc ? open_all_reads(vv, pc) : open_reads(vv, pc)))
+		vv->stats.open++;
+	else
+		vv->reads = -VPMU_OPEN_BACK_OFF;
+	vpmu_counter_note_taken(pc);
 }
 
 void __vpmu_open_leave(struct vpmu_vcpu *vv)

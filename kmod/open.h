@@ -11,13 +11,24 @@
 /* Before vCPUs are attached, and once COMPAT_INIT_OTHER is hooked if that can be done */
 void vpmu_open_init(void);
 
-void __vpmu_open_enter(struct vpmu_vcpu *vv);
+/* A guest that reads counters, and writes no register in between, will probably go on. */
+#define VPMU_OPEN_READS		2
+/* How many reads later to try again, if they could not be opened */
+#define VPMU_OPEN_BACK_OFF	64
 
-/* A VM entry: open what may be open. */
+/* May the guest's reads of counters that count be open, if each is on its own physical counter? */
+bool vpmu_open_may_read(struct vpmu_vcpu *vv);
+
+void __vpmu_open_enter(struct vpmu_vcpu *vv);
+void __vpmu_open_enter_counting(struct vpmu_vcpu *vv);
+
+/* A VM entry, which is in the tally: open what may be open. */
 static inline void vpmu_open_enter(struct vpmu_vcpu *vv)
 {
 	if (!vv->guest.control)
 		__vpmu_open_enter(vv);
+	else if (vv->reads >= VPMU_OPEN_READS)
+		__vpmu_open_enter_counting(vv);
 }
 
 void __vpmu_open_leave(struct vpmu_vcpu *vv);

@@ -67,6 +67,7 @@ void vpmu_sched_watch(struct vpmu_vcpu *vv)
 void vpmu_sched_unwatch(struct vpmu_vcpu *vv)
 {
 	lockdep_assert_irqs_disabled();
+	vv->reads = min(vv->reads, 0);
 	vpmu_watch(vv, 0);
 	vpmu_sched_update_hot(vv);
 }
@@ -322,6 +323,29 @@ void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned long mask)
 {
 	if (stop_counters(vv, mask))
 		vpmu_sched_update_hot(vv);
+}
+
+void vpmu_sched_prepare_reads(struct vpmu_vcpu *vv)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned long mask, away = 0;
+
+	lockdep_assert_irqs_disabled();
+	for (mask = vv->placed & ~vv->borrowing; mask; mask &= mask - 1) {
+		unsigned int i = __ffs(mask);
+
+		vpmu_counter_update(vv, i);
+		/* Another counter of the guest's that is there leaves that slot, too. */
+		if (vv->counter[i].slot != i && vpmu_counter_fits(i, &vv->counter[i]) &&
+		    (pc->owner[i] != VPMU_NO_SLOT || vpmu_counter_is_free(pc, i)))
+			away |= BIT(i);
+	}
+	if (!away)
+		return;
+	vpmu_sched_stop(vv, away);
+	for (mask = away; mask; mask &= mask - 1)
+		vv->counter[__ffs(mask)].last = __ffs(mask);
+	vpmu_sched_start(vv, away, VPMU_ARM_FOR_WRMSR);
 }
 
 /* Start all that the guest has enabled. */

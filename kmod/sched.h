@@ -20,6 +20,13 @@ void vpmu_sched_put(struct vpmu_vcpu *vv);
  */
 void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming arming);
 
+/*
+ * The guest reads counters in a row, and KVM completes the instruction: move those that count to
+ * the physical counters of the same number, where these are free, as open.c wants.  Values are up
+ * to date then: physical counters that have counted something since can fall back by as much.
+ */
+void vpmu_sched_prepare_reads(struct vpmu_vcpu *vv);
+
 /* Stop those guest counters of @mask that are running. */
 void vpmu_sched_stop(struct vpmu_vcpu *vv, unsigned long mask);
 

@@ -27,6 +27,7 @@
  *	guest/, hw/	a guest's PMU registers; the CPU's
  *	param.c		module parameters whose values are words
  *	count.h		arithmetic
+ *	scan.h		what probe.c does with a page table
  *	compat/		kernel versions, and symbols that modules can't link to
  *
  * Locking.  vpmu_vms_lock, a mutex, protects the lists of VMs and of their vCPUs, and settings.  A
@@ -347,6 +348,9 @@ struct vpmu_probed {
  * @expected: mask of those that were written, by a VM exit or without, when @open wasn't 0 last
  *	time, and no counter had overflowed
  * @uses_rdpmc: the guest has executed RDPMC by a VM exit while its counters were off
+ * @reads: how often the guest has read counters by a VM exit since it has written a PMU register,
+ *	or VM exits were not watched; negative: their reads could not be opened
+ * @by_rdpmc: the last time, by RDPMC
  * @may: what the guest may access by @open, as in KVM's permission map
  * @shown: the overflow status that was put there; the guest can only clear bits
  * @granted: the part of @may that was added to the map for this stay in guest mode
@@ -389,6 +393,8 @@ struct vpmu_vcpu {
 	unsigned long written;
 	unsigned long expected;
 	bool uses_rdpmc;
+	s32 reads;
+	bool by_rdpmc;
 	u32 may[COMPAT_NR_GROUPS];
 	u32 granted[COMPAT_NR_GROUPS];
 	bool granted_rdpmc;

@@ -477,20 +477,17 @@ static enum compat_access intel_access(struct kvm_vcpu *vcpu)
 /* Of the VMCB, all intercepts: APM vol. 2, "VMCB Clean Field" */
 #define CLEAN_INTERCEPTS	BIT(0)
 
-static void change_intercepts(struct vmcb_control_area *control, unsigned int word, u32 value)
-{
-	control->intercepts[word] = value;
-	control->clean &= ~CLEAN_INTERCEPTS;
-}
+#define RDPMC_WORD		(INTERCEPT_RDPMC / 32)
+#define RDPMC_BIT		BIT(INTERCEPT_RDPMC % 32)
 
 bool vpmu_compat_grant_rdpmc(struct kvm_vcpu *vcpu)
 {
 	struct vmcb_control_area *control = &vmcb_of(vcpu)->control;
-	u32 now = control->intercepts[INTERCEPT_RDPMC / 32];
 
-	if (!(now & BIT(INTERCEPT_RDPMC % 32)))
+	if (!(control->intercepts[RDPMC_WORD] & RDPMC_BIT))
 		return false;
-	change_intercepts(control, INTERCEPT_RDPMC / 32, now & ~BIT(INTERCEPT_RDPMC % 32));
+	control->intercepts[RDPMC_WORD] &= ~RDPMC_BIT;
+	control->clean &= ~CLEAN_INTERCEPTS;
 	return true;
 }
 
@@ -498,8 +495,8 @@ void vpmu_compat_revoke_rdpmc(struct kvm_vcpu *vcpu)
 {
 	struct vmcb_control_area *control = &vmcb_of(vcpu)->control;
 
-	change_intercepts(control, INTERCEPT_RDPMC / 32,
-			  control->intercepts[INTERCEPT_RDPMC / 32] | BIT(INTERCEPT_RDPMC % 32));
+	control->intercepts[RDPMC_WORD] |= RDPMC_BIT;
+	control->clean &= ~CLEAN_INTERCEPTS;
 }
 
 /* AMD: two bits for each MSR in KVM's permission map, as APM vol. 2, "MSR Intercepts", has them */

@@ -251,10 +251,11 @@ const struct hw_ops *vpmu_hw_amd_probe(void)
 		amd_ops.nr = min_t(unsigned int, nr, AMD64_NUM_COUNTERS);
 	}
 	amd_ops.general = amd_ops.nr;
+	amd_ops.all = nr == amd_ops.nr;
 	if (boot_cpu_has(X86_FEATURE_PERFMON_V2)) {
 		amd_ops.name = "AMD PerfMonV2";
 		global_mask = GENMASK_ULL(amd_ops.nr - 1, 0);
-		if (nr == amd_ops.nr)
+		if (amd_ops.all)
 			amd_ops.show = amd_show;
 	}
 	if (boot_cpu_has(X86_FEATURE_PERFCTR_NB) || boot_cpu_has(X86_FEATURE_PERFCTR_LLC))

@@ -59,6 +59,7 @@ struct hw_saved {
  * @returned: the counters in @mask are host perf's again: let them count in host mode if they did
  *	before; NULL where only the event select decides that
  * @release_before_entry: a VM entry needs that
+ * @all: can RDPMC read no other core counter than these?
  * @others_counted: has this CPU other counters that RDPMC reads, and has one of them been used?
  *	NULL if it has none
  * @pause: no counter of this CPU counts until @resume, where the CPU has a global control; returns
@@ -93,6 +94,7 @@ struct hw_ops {
 	void (*release_nmis)(void);
 	void (*returned)(u64 mask);
 	bool release_before_entry;
+	bool all;
 	bool (*others_counted)(void);
 	u64 (*pause)(void);
 	void (*resume)(u64 paused);

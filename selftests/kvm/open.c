@@ -431,15 +431,17 @@ static void counting(void)
 	run_until(&vm, KVM_EXIT_IO);
 	check(figures(device, &vm).open, "a counter that counts: open before, at %llu VM entries",
 	      figures(device, &vm).open);
-	check(figures(device, &vm).reads >= ROUNDS, "a counter that counts: each access exits");
+	check(figures(device, &vm).reads <= ROUNDS / 10, "a counter that counts: %llu of %u RDMSR exit",
+	      figures(device, &vm).reads, ROUNDS);
 	/* WRMSR, MOV, and all reads up to the last one, which isn't complete */
 	is(*word_at(&vm, RESULT), 2 + 3 * ROUNDS - 3, "a counter that counts: its value");
 	free_vm(&vm);
 
-	/* One that wasn't open is on the last physical counter, and the first, where it would be open, is free. */
+	/* One that wasn't open is on the last physical counter, until it is read. */
 	vm = make_guest(&pmu, 0, counting_reads, counting_end, (struct kvm_regs){ .rsi = ROUNDS });
 	run_until(&vm, KVM_EXIT_IO);
-	is(figures(device, &vm).open, 0, "a counter that counts from the beginning: VM entries with open registers");
+	check(figures(device, &vm).reads <= ROUNDS / 10, "a counter that counts from the beginning: %llu of %u RDMSR exit",
+	      figures(device, &vm).reads, ROUNDS);
 	is(*word_at(&vm, RESULT), 1 + 3 * ROUNDS - 3, "a counter that counts from the beginning: its value");
 	free_vm(&vm);
 }

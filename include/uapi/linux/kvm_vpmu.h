@@ -307,7 +307,7 @@ struct kvm_vpmu_counter {
  * @fast: how many of @reads, @writes and @rdpmcs were completed right behind
  *	their VM exit (with 5)
  * @open: VM entries at which the guest got some PMU registers to access without
- *	VM exits; such accesses are not in @reads and @writes (with 6)
+ *	VM exits; such accesses are not in @reads, @writes and @rdpmcs (with 6)
  * @in_kvm: how many of @overflows came while KVM worked for the guest, of counters
  *	that count this by the freeze mode (with 7)
  * @counter: the counters
