@@ -24,6 +24,7 @@
 #include "compat/mmu.h"
 #include "probe.h"
 #include "report.h"
+#include "scan.h"
 #include "vcpu.h"
 
 /* So many page frames are looked at without a pause: 256 MiB of them */
@@ -100,14 +101,20 @@ struct scan {
 	u64 to;
 };
 
-static u64 both_bits(void)
+static struct vpmu_scan_bits scan_bits(void)
 {
-	return vpmu_compat_accessed_bit() | vpmu_compat_dirty_bit();
+	return (struct vpmu_scan_bits){
+		.present = COMPAT_PRESENT_BIT,
+		.accessed = vpmu_compat_accessed_bit(),
+		.dirty = vpmu_compat_dirty_bit(),
+	};
 }
 
 /* Clear an entry's bits, and return what is there then. */
-static u64 clear_entry(u64 *at, u64 entry, u64 bits)
+static u64 clear_entry(u64 *at, u64 entry)
 {
+	const u64 bits = vpmu_compat_accessed_bit() | vpmu_compat_dirty_bit();
+
 	/* Others may change the entry meanwhile: KVM takes the page away, say. */
 	do {
 		if (!vpmu_compat_is_present(entry))
@@ -118,42 +125,6 @@ static u64 clear_entry(u64 *at, u64 entry, u64 bits)
 	return entry;
 }
 
-/* Of BITS_PER_LONG pages from @table on: clear their bits, and return which ones are there. */
-static unsigned long begin_word(u64 *table)
-{
-	const u64 bits = both_bits();
-	unsigned long mapped = 0;
-	unsigned int i;
-
-	for (i = 0; i < BITS_PER_LONG; i++) {
-		u64 entry = READ_ONCE(table[i]);
-
-		if (entry & bits)
-			entry = clear_entry(&table[i], entry, bits);
-		if (vpmu_compat_is_present(entry))
-			mapped |= BIT(i);
-	}
-	return mapped;
-}
-
-/* Of as many, those that are in the sets */
-static void end_word(const u64 *table, unsigned long *accessed, unsigned long *written)
-{
-	const u64 bits = both_bits();
-	unsigned int i;
-
-	for (i = 0; i < BITS_PER_LONG; i++) {
-		u64 entry = READ_ONCE(table[i]);
-
-		if (!(entry & bits) || !vpmu_compat_is_present(entry))
-			continue;
-		if (entry & vpmu_compat_accessed_bit())
-			*accessed |= BIT(i);
-		if (entry & vpmu_compat_dirty_bit())
-			*written |= BIT(i);
-	}
-}
-
 /*
  * @table maps pages from @frame on.  It is inside of what is scanned, as KVM_VPMU_PROBE_PAGES is a
  * multiple of a table's length.
@@ -161,16 +132,16 @@ static void end_word(const u64 *table, unsigned long *accessed, unsigned long *w
 static void scan_pages(const struct scan *s, u64 *table, u64 frame)
 {
 	struct probed_vcpu *pv = s->pv;
-	unsigned long word = frame / BITS_PER_LONG;
+	unsigned long word = frame / VPMU_SCAN_PAGES;
 	unsigned int i;
 
-	for (i = 0; i < PTRS_PER_PTE; i += BITS_PER_LONG, word++) {
+	for (i = 0; i < PTRS_PER_PTE; i += VPMU_SCAN_PAGES, word++) {
 		if (s->begin) {
-			pv->mapped[word] = begin_word(&table[i]);
+			pv->mapped[word] = vpmu_scan_begin(&table[i], scan_bits(), clear_entry);
 		} else {
-			unsigned long accessed = 0, written = 0;
+			u64 accessed, written;
 
-			end_word(&table[i], &accessed, &written);
+			vpmu_scan_end(&table[i], scan_bits(), &accessed, &written);
 			pv->accessed[word] = accessed & pv->mapped[word];
 			pv->written[word] = written & pv->mapped[word];
 		}

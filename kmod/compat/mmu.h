@@ -61,9 +61,11 @@ static inline int vpmu_compat_levels(const struct kvm_vcpu *vcpu)
 }
 
 /* SPTE_MMU_PRESENT_MASK: entries that KVM is changing, or that are for MMIO, don't have it. */
+#define COMPAT_PRESENT_BIT	BIT_ULL(11)
+
 static inline bool vpmu_compat_is_present(u64 entry)
 {
-	return entry & BIT_ULL(11);
+	return entry & COMPAT_PRESENT_BIT;
 }
 
 /* Of a page, rather than of another table, on a level above the lowest */
