@@ -446,6 +446,65 @@ static void counting(void)
 	free_vm(&vm);
 }
 
+/*
+ * Global control is 0.  ESI times, counters 0 and 1 get values, of which RESULT has the last low words.  Control becomes
+ * all ones; then RDPMC of counter 0 four times, and of counter 1.  RESULT + 8: the words that are wrong.
+ */
+extern const char on_start[], on_end[];
+asm(".code16\n"
+    ".globl on_start, on_end\n"
+    "on_start:\n"
+    "	xor %ebx, %ebx\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "1:	mov 0x2100, %ecx\n"
+    "	mov $0x1234, %edx\n"
+    "	lea 0x100(%esi), %eax\n"
+    "	wrmsr\n"
+    "	mov %eax, 0x2000\n"
+    "	add $2, %ecx\n"
+    "	add $0x1000, %eax\n"
+    "	wrmsr\n"
+    "	mov %eax, 0x2004\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2104, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	mov $4, %esi\n"
+    "	xor %ecx, %ecx\n"
+    "2:	rdpmc\n"
+    "	cmp 0x2000(,%ecx,4), %eax\n"
+    "	je 3f\n"
+    "	inc %ebx\n"
+    "3:	dec %esi\n"
+    "	jnz 2b\n"
+    "	inc %esi\n"
+    "	inc %ecx\n"
+    "	cmp $2, %ecx\n"
+    "	jne 2b\n"
+    "	mov %ebx, 0x2108\n"
+    "	out %al, $0x10\n"
+    "on_end:\n"
+    ".code64\n");
+
+/* Nothing counts, though control is on: what the guest has written without exits is what it reads. */
+static void on_without_events(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu, 0, on_start, on_end, (struct kvm_regs){ .rsi = ROUNDS });
+
+	set_msr(&vm, CORE_SELECT0, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	check(figures(device, &vm).open, "control is on, and nothing counts: registers were open");
+	is(*word_at(&vm, TABLE + 8), 0, "control is on, and nothing counts: values that are wrong");
+	is(counter(&vm, pmu, 1), 0x123400001101, "control is on, and nothing counts: userspace's value");
+	free_vm(&vm);
+}
+
 /* One host event, which is on the first counter, closes the status for all. */
 static void status_beside_host(void)
 {
@@ -754,6 +813,7 @@ int main(int argc, char **argv)
 	status();
 	hosts_status();
 	counting();
+	on_without_events();
 	closed();
 	status_beside_host();
 	beside_host_events();
