@@ -113,12 +113,12 @@ struct counted {
 };
 
 static const struct counted counters[NR_CORE] = {
+	{ "off", INSTRUCTIONS | OS | INT, 0x1234, 0, 0 },
 	{ "instructions", INSTRUCTIONS | OS | INT | EN, 0x1000, 1, 0 },
 	{ "branches", BRANCHES | OS | INT | EN, 0x1000, 0, 1 },
 	{ "instructions, no interrupt", INSTRUCTIONS | OS | EN, 0, 1, 0 },
 	{ "instructions in user mode", INSTRUCTIONS | USR | INT | EN, 0x3000, 0, 0 },
 	{ "instructions, far from 0", INSTRUCTIONS | USR | OS | INT | EN, NEG(1ull << 40), 1, 0 },
-	{ "off", INSTRUCTIONS | OS | INT, 0x1234, 0, 0 },
 };
 
 static uint64_t counts(unsigned int i, unsigned int instructions, unsigned int branches)
@@ -226,10 +226,16 @@ static void closed(void)
 {
 	struct pmu pmu;
 	struct vm vm = make_guest(&pmu);
-	int event;
+	int event, second;
 
+	/* On counter 0, which is off in the guest; and on counter 1, where the guest's can't be then */
 	event = host_event();
 	reads(&vm, pmu, pmu.nr, &nothing, false, 10, "a host event");
+	second = host_event();
+	for (unsigned int i = 2; i < pmu.nr; i++)
+		put_counter(&vm, pmu, i, 0, 0);
+	reads(&vm, pmu, 2, &nothing, true, 10, "two host events, RDMSR of these counters");
+	close(second);
 	close(event);
 	put_string(RDPMC_PARAMETER, "N");
 	reads(&vm, pmu, pmu.nr, &nothing, false, 10, "open_rdpmc=N");
@@ -238,6 +244,18 @@ static void closed(void)
 	reads(&vm, pmu, pmu.nr, &nothing, true, 10, "open_registers=N");
 	put_string(PARAMETER, "Y");
 	reads(&vm, pmu, pmu.nr, &nothing, false, 1, "all of these undone");
+	free_vm(&vm);
+}
+
+/* RDPMC needs all counters to be exact, also one that has counted from 0 and was never read. */
+static void others_never_read(void)
+{
+	struct pmu pmu;
+	struct vm vm = make_guest(&pmu);
+
+	reads(&vm, pmu, pmu.nr, &nothing, false, 1, "all are read");
+	put_counter(&vm, pmu, pmu.nr - 1, INSTRUCTIONS | OS | INT | EN, 0);
+	reads(&vm, pmu, 1, &nothing, false, 1, "only one is read");
 	free_vm(&vm);
 }
 
@@ -408,6 +426,7 @@ int main(void)
 	atexit(restore_host);
 	whatever_exits();
 	closed();
+	others_never_read();
 	fewer();
 	of_the_hypervisor();
 	interrupted(false, false, "interrupts");
