@@ -90,8 +90,8 @@ static void open_status(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 }
 
 /*
- * Counter @i, which is free, gets the guest's value.  One that is open has left[i] in there, or what
- * the guest has written since, which stays.
+ * Counter @i, which is free, gets the guest's value.  One that is open has left[i] in there, or
+ * what the guest has written since, which stays.
  */
 static void put_value(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
 {
