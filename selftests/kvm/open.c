@@ -21,13 +21,9 @@
 #include "guests.h"
 #include "figures.h"
 #include "host_event.h"
-#include "files.h"
+#include "open_registers.h"
 #include "kernel.h"
 #include "pin.h"
-
-#define PARAMETER	"/sys/module/kvm_vpmu/parameters/open_registers"
-#define RDPMC_PARAMETER	"/sys/module/kvm_vpmu/parameters/open_rdpmc"
-#define WATCHDOG	"/proc/sys/kernel/nmi_watchdog"
 
 /* For the guests: a counter's MSR, and the bits of all */
 #define COUNTER		TABLE
@@ -218,25 +214,7 @@ static int device;
 
 static void open_registers(bool on)
 {
-	put_string(PARAMETER, on ? "Y" : "N");
-}
-
-static char watchdog[2];
-
-static void watchdog_off(void)
-{
-	int fd = open(WATCHDOG, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || read(fd, watchdog, 1) != 1)
-		err(1, WATCHDOG);
-	close(fd);
-	put_string(WATCHDOG, "0");
-}
-
-static void restore_host(void)
-{
-	open_registers(true);
-	put_string(WATCHDOG, watchdog);
+	put_string(OPEN_PARAMETER, on ? "Y" : "N");
 }
 
 /* The guest, which has counter @i */
@@ -796,8 +774,7 @@ int main(int argc, char **argv)
 	if (on_intel() || !pmu.v2)
 		skip_all("registers are open on AMD's CPUs with PerfMonV2 only");
 	pin(0, 0);
-	watchdog_off();
-	atexit(restore_host);
+	let_registers_open();
 	if (argc == 3 && !strcmp(argv[1], "others")) {
 		others(argv[2]);
 		return finish();

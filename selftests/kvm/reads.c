@@ -13,12 +13,8 @@
 #include "events.h"
 #include "figures.h"
 #include "host_event.h"
-#include "files.h"
+#include "open_registers.h"
 #include "pin.h"
-
-#define PARAMETER	"/sys/module/kvm_vpmu/parameters/open_registers"
-#define RDPMC_PARAMETER	"/sys/module/kvm_vpmu/parameters/open_rdpmc"
-#define WATCHDOG	"/proc/sys/kernel/nmi_watchdog"
 
 /* For the guest, beside the sampler's words: how many counters, how many rounds it did, and what ends it early */
 #define NR		0x2300
@@ -85,24 +81,6 @@ static const struct op cpuid = { "CPUID", { 0x0f, 0xa2, 0x90 }, 2 };
 static const struct op vmmcall = { "VMMCALL", { 0x0f, 0x01, 0xd9 }, 1 };
 
 static int device;
-static char watchdog[2];
-
-static void watchdog_off(void)
-{
-	int fd = open(WATCHDOG, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || read(fd, watchdog, 1) != 1)
-		err(1, WATCHDOG);
-	close(fd);
-	put_string(WATCHDOG, "0");
-}
-
-static void restore_host(void)
-{
-	put_string(PARAMETER, "Y");
-	put_string(RDPMC_PARAMETER, "Y");
-	put_string(WATCHDOG, watchdog);
-}
 
 /* A guest's counter, and what of the instructions and branches it counts */
 struct counted {
@@ -240,9 +218,9 @@ static void closed(void)
 	put_string(RDPMC_PARAMETER, "N");
 	reads(&vm, pmu, pmu.nr, &nothing, false, 10, "open_rdpmc=N");
 	put_string(RDPMC_PARAMETER, "Y");
-	put_string(PARAMETER, "N");
+	put_string(OPEN_PARAMETER, "N");
 	reads(&vm, pmu, pmu.nr, &nothing, true, 10, "open_registers=N");
-	put_string(PARAMETER, "Y");
+	put_string(OPEN_PARAMETER, "Y");
 	reads(&vm, pmu, pmu.nr, &nothing, false, 1, "all of these undone");
 	free_vm(&vm);
 }
@@ -422,8 +400,7 @@ int main(void)
 	if (on_intel() || pmu.nr != NR_CORE)
 		skip_all("reads are open on AMD's CPUs with six counters only");
 	pin(0, 0);
-	watchdog_off();
-	atexit(restore_host);
+	let_registers_open();
 	whatever_exits();
 	closed();
 	others_never_read();
