@@ -60,7 +60,7 @@ print(len(d) == len(r["checks"]), {c["outcome"] for c in d} <= {"ok", "note"}, "
 	freeze="^note +cpu 0: freeze modes +host perf holds all counters"
 	[ $kvm = kvm_amd ] || freeze="^ok +cpu 0: freeze modes: cycles"
 	finds "host perf has five counters" 0 "^ok +cpu 0: emulated instructions +210000$" "$freeze"
-	kill -INT $events
+	kill "$(pgrep -x -P $events sleep)"
 	wait $events
 	is "host perf's events counted" "$(grep -cE '^[0-9]+,' /tmp/stat)" 5
 
