@@ -426,7 +426,7 @@ static void counting(void)
 
 /*
  * Global control is 0.  ESI times, counters 0 and 1 get values, of which RESULT has the last low words.  Control becomes
- * all ones; then RDPMC of counter 0 four times, and of counter 1.  RESULT + 8: the words that are wrong.
+ * all ones; then RDPMC of counter 0 four times, and of counter 1.  TABLE + 8: how many words were wrong.
  */
 extern const char on_start[], on_end[];
 asm(".code16\n"
@@ -763,17 +763,10 @@ static void others(const char *module)
 int main(int argc, char **argv)
 {
 	struct pmu pmu;
-	struct vm vm;
 
-	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
-	if (device < 0)
-		skip_all("no /dev/kvm-vpmu");
-	vm = make_vm(true);
-	pmu = pmu_of(&vm);
-	free_vm(&vm);
+	device = open_device(&pmu);
 	if (on_intel() || !pmu.v2)
 		skip_all("registers are open on AMD's CPUs with PerfMonV2 only");
-	pin(0, 0);
 	let_registers_open();
 	if (argc == 3 && !strcmp(argv[1], "others")) {
 		others(argv[2]);

@@ -160,6 +160,16 @@ static struct vm make_guest(struct pmu *pmu)
 
 #define ROUNDS	2000
 
+/* Let the guest come to its end.  Return: how many of its reads exited. */
+static uint64_t run_reads(struct vm *vm, bool rdmsr)
+{
+	struct kvm_vpmu_vcpu before = figures(device, vm), now;
+
+	run_until(vm, KVM_EXIT_IO);
+	now = figures(device, vm);
+	return rdmsr ? now.reads - before.reads : now.rdpmcs - before.rdpmcs;
+}
+
 /*
  * Do most reads not exit?  Some do behind each few VM exits, as those of the host's timer interrupts, which on a busy
  * machine come after fewer of the guest's instructions.
@@ -167,14 +177,10 @@ static struct vm make_guest(struct pmu *pmu)
 static void reads(struct vm *vm, struct pmu pmu, unsigned int nr, const struct op *op, bool rdmsr, bool opens,
 		  const char *name)
 {
-	struct kvm_vpmu_vcpu before, now;
 	uint64_t exits;
 
 	load(vm, pmu, nr, op, rdmsr, ROUNDS);
-	before = figures(device, vm);
-	run_until(vm, KVM_EXIT_IO);
-	now = figures(device, vm);
-	exits = rdmsr ? now.reads - before.reads : now.rdpmcs - before.rdpmcs;
+	exits = run_reads(vm, rdmsr);
 	if (opens)
 		check(exits <= (uint64_t)nr * ROUNDS / 2, "%s: %llu of %u reads exit", name,
 		      (unsigned long long)exits, nr * ROUNDS);
@@ -275,14 +281,10 @@ static void of_the_hypervisor(void)
 		err(1, "KVM_VPMU_SET");
 	for (unsigned int rdmsr = 0; rdmsr < 2; rdmsr++) {
 		const char *name = rdmsr ? "VM exits are counted: RDMSR" : "VM exits are counted";
-		struct kvm_vpmu_vcpu before, now;
 
 		load(&vm, pmu, pmu.nr, &cpuid, rdmsr, ROUNDS);
 		put_counter(&vm, pmu, last, event(KVM_VPMU_EVENT_EXITS) | OS | USR | EN, 0);
-		before = figures(device, &vm);
-		run_until(&vm, KVM_EXIT_IO);
-		now = figures(device, &vm);
-		exits = rdmsr ? now.reads - before.reads : now.rdpmcs - before.rdpmcs;
+		exits = run_reads(&vm, rdmsr);
 		/* RDMSR of the others is open. */
 		if (rdmsr)
 			check(exits >= ROUNDS && exits <= pmu.nr * ROUNDS / 2, "%s: %llu of %u reads exit", name,
@@ -330,7 +332,6 @@ static void interrupted(bool rdmsr, bool events, const char *name)
 {
 	struct beside beside = { .events = events };
 	struct vm vm = make_guest(&beside.pmu);
-	struct kvm_vpmu_vcpu now;
 	pthread_t thread;
 	uint64_t exits, all;
 
@@ -338,10 +339,8 @@ static void interrupted(bool rdmsr, bool events, const char *name)
 	load(&vm, beside.pmu, beside.pmu.nr, &nothing, rdmsr, 0);
 	if (pthread_create(&thread, NULL, interrupt, &beside))
 		err(1, "pthread_create");
-	run_until(&vm, KVM_EXIT_IO);
+	exits = run_reads(&vm, rdmsr);
 	pthread_join(thread, NULL);
-	now = figures(device, &vm);
-	exits = rdmsr ? now.reads : now.rdpmcs;
 	all = (uint64_t)*word_at(&vm, DONE) * beside.pmu.nr;
 	check(events || exits < all / 2, "%s: %llu of %llu reads exit", name, (unsigned long long)exits,
 	      (unsigned long long)all);
@@ -393,17 +392,10 @@ static void overflows(void)
 int main(void)
 {
 	struct pmu pmu;
-	struct vm vm;
 
-	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
-	if (device < 0)
-		skip_all("no /dev/kvm-vpmu");
-	vm = make_vm(true);
-	pmu = pmu_of(&vm);
-	free_vm(&vm);
+	device = open_device(&pmu);
 	if (on_intel() || pmu.nr != NR_CORE)
 		skip_all("reads are open on AMD's CPUs with six counters only");
-	pin(0, 0);
 	let_registers_open();
 	whatever_exits();
 	closed();

@@ -5,7 +5,10 @@
 
 #include <stdlib.h>
 
+#include "tap.h"
+#include "guests.h"
 #include "files.h"
+#include "pin.h"
 
 #define OPEN_PARAMETER	"/sys/module/kvm_vpmu/parameters/open_registers"
 #define RDPMC_PARAMETER	"/sys/module/kvm_vpmu/parameters/open_rdpmc"
@@ -20,11 +23,26 @@ static void restore_host(void)
 	put_string(WATCHDOG, watchdog);
 }
 
-/* Host perf has no event, until the test ends. */
+/* The module's device, and the PMU that guests have; without the module there is nothing to test. */
+static inline int open_device(struct pmu *pmu)
+{
+	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	struct vm vm;
+
+	if (device < 0)
+		skip_all("no /dev/kvm-vpmu");
+	vm = make_vm(true);
+	*pmu = pmu_of(&vm);
+	free_vm(&vm);
+	return device;
+}
+
+/* Host perf has no event, until the test ends, which goes on on CPU 0. */
 static inline void let_registers_open(void)
 {
 	int fd = open(WATCHDOG, O_RDONLY | O_CLOEXEC);
 
+	pin(0, 0);
 	if (fd < 0 || read(fd, watchdog, 1) != 1)
 		err(1, WATCHDOG);
 	close(fd);
