@@ -79,8 +79,11 @@ void vpmu_host_reassert(struct vpmu_vcpu *vv)
 	unsigned int i;
 
 	for (i = 0; i < vv->guest.nr; i++) {
-		if ((vv->placed & BIT(i)) && vpmu_holds_slot(vv, pc, i))
-			mask |= BIT(vv->counter[i].slot);
+		int slot = READ_ONCE(vv->counter[i].slot);
+
+		/* In an NMI, the counter may be leaving its slot (sched_out()). */
+		if (slot != VPMU_NO_SLOT && (vv->placed & BIT(i)) && vpmu_holds_slot(vv, pc, i))
+			mask |= BIT(slot);
 	}
 	vpmu_hw->reassert(mask);
 }

@@ -256,10 +256,14 @@ static void intel_start(unsigned int i, u64 select, bool in_host)
 
 static void stop_counter(unsigned int i)
 {
-	if (is_fixed(i))
-		set_fixed_field(i, 0);
-	else
+	if (!is_fixed(i)) {
 		vpmu_hw_wrmsr(MSR_P6_EVNTSEL0 + i, 0);
+		return;
+	}
+	/* First, as the handler of an NMI may enable what is there (intel_reassert()). */
+	__this_cpu_write(fixed_fields[nth(i)], 0);
+	barrier();
+	set_fixed_field(i, 0);
 }
 
 static u64 intel_stop(unsigned int i)
