@@ -28,13 +28,13 @@ void vpmu_host_evict(unsigned int first, unsigned int last)
 	unsigned long flags, evicted = 0;
 	unsigned int slot;
 
-	if (first >= vpmu_hw->nr)
-		return;
-	last = min(last, vpmu_hw->nr - 1);
 	local_irq_save(flags);
 	if (vv)
 		vpmu_open_take_back(vv);
 	pc->no_status = false;
+	if (first >= vpmu_hw->nr)
+		pc->others = true;
+	last = min(last, vpmu_hw->nr - 1);
 	for (slot = first; slot <= last; slot++) {
 		int i = pc->owner[slot];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Registers that the guest accesses without a VM exit: AMD's counters, and the overflow status of
- * PerfMonV2, while the guest's global control is 0; and counters that count, for reads.
+ * Registers that the guest accesses without a VM exit: counters, and the overflow status, while the
+ * guest's global control is 0; and AMD's counters that count, for reads.
  *
  * A guest's perf clears the control before it changes its counters, at a context switch and in the
  * handler of an overflow.
@@ -13,14 +13,15 @@
  * uses stays closed.  So does the status while host perf has any event: the guest could clear the
  * overflow of that one.
  *
- * The guest may access the registers by KVM's own MSR permission map, which is changed for the stay
- * in guest mode only.  Other registers exit as ever: what an event select counts, and whether at
- * all, is up to the host.
+ * The guest may access the registers by KVM's own MSR permission map (AMD) or bitmaps (Intel),
+ * which are changed for the stay in guest mode only.  Other registers exit as ever: what an event
+ * select counts, and whether at all, is up to the host.
  *
  * RDPMC has one intercept for all indexes.  It is open while the guest has as many counters as the
  * CPU, and the value of each is in the physical one: where the host uses none.  Other indexes read
  * the counters of the L3 cache and the data fabric (APM vol. 2, "RDPMC Support"), which tell what
- * neighbours do.  So RDPMC stays closed once one of these has counted, as its value stays, too.
+ * neighbours do, or that of slots and the metrics (Intel).  So RDPMC stays closed once one of these
+ * has counted, as its value stays, too.
  *
  * A counter that counts may be read without an exit once the guest has read twice without a write
  * in between.  In guest mode the physical counter of the same number has the guest's value then:
@@ -36,20 +37,23 @@
 static bool open_registers = true;
 module_param(open_registers, bool, 0644);
 MODULE_PARM_DESC(open_registers,
-		 "AMD: guests access counters that don't count, and read those that do, without VM exits (default: Y)");
+		 "guests access counters that don't count, and (AMD) read those that do, without VM exits (default: Y)");
 
 static bool open_rdpmc = true;
 module_param(open_rdpmc, bool, 0644);
 MODULE_PARM_DESC(open_rdpmc,
-		 "AMD: RDPMC is among these, until an event of the L3 cache or the data fabric is used on the host (default: Y)");
+		 "RDPMC is among these, until an event of the L3 cache, the data fabric (AMD) or slots (Intel) is used on the host (default: Y)");
 
-/* PerfCtrN is behind PerfEvtSelN. */
+/* AMD: PerfCtrN is behind PerfEvtSelN. */
 #define COUNTER(i)	COMPAT_PERMIT_BOTH(2 * (i) + 1)
 #define COUNTER_READ(i)	COMPAT_PERMIT_READ(2 * (i) + 1)
-/* PerfCntrGlobalStatus, PerfCntrGlobalStatusClr */
+/* PerfCntrGlobalStatus and -StatusClr; IA32_PERF_GLOBAL_STATUS and -OVF_CTRL */
 #define STATUS		(COMPAT_PERMIT_READ(0) | COMPAT_PERMIT_WRITE(2))
 
-/* A counter of the L3 cache or the data fabric has counted something. */
+/*
+ * AMD: the host has, or had, an event of the L3 cache or the data fabric, since the module was
+ * loaded.  What was before, vpmu_cpu.others says.
+ */
 static bool others_counted;
 
 /* Not beside the counter of a measurement, which looks like one of the host's. */
@@ -58,6 +62,17 @@ static bool may_open(struct vpmu_vcpu *vv)
 	return !vv->measuring && READ_ONCE(open_registers) && vv->running &&
 	       vpmu_compat_may_open(vv->hot.vcpu) &&
 	       vpmu_compat_filter_current(vv->hot.vcpu, &vv->filter);
+}
+
+/*
+ * Has each of the guest's counters the number of the physical one that may take its value, and has
+ * the guest a global control?
+ */
+static bool is_alike(const struct vpmu_vcpu *vv)
+{
+	if (vv->guest.set == GUEST_INTEL)
+		return vv->guest.general == vpmu_hw->general && vv->guest.nr <= vpmu_hw->nr;
+	return vv->guest.set == GUEST_AMD_V2 && vpmu_hw->show;
 }
 
 /* Has host perf no event on any counter, and none that has left its overflow status? */
@@ -72,16 +87,17 @@ static bool host_is_idle(struct vpmu_cpu *pc)
 			return false;
 		pc->cleared |= BIT(slot);
 	}
-	pc->no_status = !vpmu_hw->overflowed();
+	pc->no_status = vpmu_hw->status_is_clear();
 	return pc->no_status;
 }
 
 static void open_status(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 {
-	if (!host_is_idle(pc))
+	if (!vpmu_hw->show || (vpmu_hw->status_is_shared && vpmu_hw->status_is_shared()) ||
+	    !host_is_idle(pc))
 		return;
 	/* The NMI handler needs that before the status is set. */
-	WRITE_ONCE(vv->shown, vv->guest.status);
+	WRITE_ONCE(vv->shown, vpmu_hw_slot_mask(vpmu_hw, vv->guest.status));
 	barrier();
 	if (vv->shown)
 		vpmu_hw->show(vv->shown);
@@ -116,20 +132,28 @@ static void open_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int
 		return;
 	put_value(vv, pc, i);
 	vv->open |= bit;
-	vv->may[COMPAT_COUNTERS] |= COUNTER(i);
+	if (vv->guest.set != GUEST_INTEL) {
+		vv->may[COMPAT_COUNTERS] |= COUNTER(i);
+	} else if (i < vv->guest.general) {
+		vv->may[COMPAT_COUNTERS] |= COMPAT_PERMIT_BOTH(i);
+		if (vv->guest.full_width)
+			vv->may[COMPAT_FULL_WIDTH] |= COMPAT_PERMIT_BOTH(i);
+	} else {
+		vv->may[COMPAT_FIXED] |= COMPAT_PERMIT_BOTH(i - vv->guest.general);
+	}
 }
 
-static bool may_open_rdpmc(void)
+static bool may_open_rdpmc(const struct vpmu_cpu *pc)
 {
-	return READ_ONCE(open_rdpmc) && !READ_ONCE(others_counted);
+	return READ_ONCE(open_rdpmc) && !READ_ONCE(others_counted) && !READ_ONCE(pc->others);
 }
 
-/* With the status open, the host uses no counter. */
 static void try_to_open_rdpmc(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 {
 	unsigned int i;
 
-	if (!(vv->open & VPMU_OPEN_STATUS) || vv->guest.nr != vpmu_hw->nr || !may_open_rdpmc())
+	if (vv->guest.nr != vpmu_hw->nr || !vpmu_hw->all || !may_open_rdpmc(pc) ||
+	    !host_is_idle(pc))
 		return;
 	for (i = 0; i < vv->guest.nr; i++)
 		if (!(vv->open & BIT(i)))
@@ -149,7 +173,8 @@ static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
 		try_to_open_rdpmc(vv, pc);
 	/* Those that it will write, having read them without an exit */
 	if (vv->open & VPMU_OPEN_RDPMC)
-		closed |= vv->guest.status ? vv->guest.status : vv->expected;
+		closed |= vv->guest.status ? vpmu_hw_slot_mask(vpmu_hw, vv->guest.status) :
+					     vv->expected;
 	closed &= ~vv->open;
 	for_each_set_bit(i, &closed, VPMU_MAX_COUNTERS)
 		open_counter(vv, pc, i);
@@ -160,7 +185,7 @@ void __vpmu_open_enter(struct vpmu_vcpu *vv)
 {
 	unsigned long closed = vv->accessed | VPMU_OPEN_STATUS;
 
-	if (!vpmu_hw->show || vv->guest.set != GUEST_AMD_V2 || !may_open(vv))
+	if (!is_alike(vv) || !may_open(vv))
 		return;
 	if (vv->uses_rdpmc)
 		closed |= VPMU_OPEN_RDPMC;
@@ -169,8 +194,8 @@ void __vpmu_open_enter(struct vpmu_vcpu *vv)
 		open_more(vv, closed);
 	if (!vv->open)
 		return;
-	vpmu_compat_grant(vv->hot.vcpu, &vv->filter, vv->may, vv->granted);
-	if ((vv->open & VPMU_OPEN_RDPMC) && may_open_rdpmc())
+	vv->granted_any = vpmu_compat_grant(vv->hot.vcpu, &vv->filter, vv->may, vv->granted);
+	if ((vv->open & VPMU_OPEN_RDPMC) && may_open_rdpmc(this_cpu_ptr(&vpmu_cpu)))
 		vv->granted_rdpmc = vpmu_compat_grant_rdpmc(vv->hot.vcpu);
 	vv->stats.open++;
 }
@@ -210,7 +235,7 @@ static bool open_all_reads(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 {
 	unsigned int i;
 
-	if (vv->guest.nr != vpmu_hw->nr || !may_open_rdpmc())
+	if (vv->guest.nr != vpmu_hw->nr || !may_open_rdpmc(pc))
 		return false;
 	for (i = 0; i < vv->guest.nr; i++)
 		if (!reads_alike(vv, pc, i))
@@ -227,8 +252,8 @@ static bool open_reads(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 	for_each_set_bit(i, &vv->accessed, VPMU_MAX_COUNTERS)
 		if (reads_alike(vv, pc, i))
 			may[COMPAT_COUNTERS] |= COUNTER_READ(i);
-	vpmu_compat_grant(vv->hot.vcpu, &vv->filter, may, vv->granted);
-	return vv->granted[COMPAT_COUNTERS];
+	vv->granted_any = vpmu_compat_grant(vv->hot.vcpu, &vv->filter, may, vv->granted);
+	return vv->granted_any;
 }
 
 void __vpmu_open_enter_counting(struct vpmu_vcpu *vv)
@@ -245,9 +270,9 @@ void __vpmu_open_enter_counting(struct vpmu_vcpu *vv)
 
 void __vpmu_open_leave(struct vpmu_vcpu *vv)
 {
-	vpmu_compat_revoke(vv->hot.vcpu, vv->granted);
-	vv->granted[COMPAT_COUNTERS] = 0;
-	vv->granted[COMPAT_GLOBAL] = 0;
+	if (vv->granted_any)
+		vpmu_compat_revoke(vv->hot.vcpu, vv->granted);
+	vv->granted_any = false;
 	if (vv->granted_rdpmc)
 		vpmu_compat_revoke_rdpmc(vv->hot.vcpu);
 	vv->granted_rdpmc = false;
@@ -274,31 +299,37 @@ void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 		vv->expected = vv->written;
 	vv->written = 0;
 	if (vv->shown) {
-		vv->guest.status = vpmu_hw->overflowed() & vv->shown;
-		if (vv->guest.status)
-			vpmu_hw->ack(vv->guest.status);
+		u64 left = vpmu_hw->overflowed() & vv->shown;
+
+		vv->guest.status = vpmu_hw_index_mask(vpmu_hw, left);
+		if (left)
+			vpmu_hw->ack(left);
 		barrier();
 		WRITE_ONCE(vv->shown, 0);
 	}
 	vv->open = 0;
-	vv->may[COMPAT_COUNTERS] = 0;
-	vv->may[COMPAT_GLOBAL] = 0;
+	memset(vv->may, 0, sizeof(vv->may));
 }
 
 static void look_at_others(void *unused)
 {
-	if (vpmu_hw->others_counted())
-		WRITE_ONCE(others_counted, true);
+	this_cpu_write(vpmu_cpu.others, vpmu_hw->others_counted());
 }
 
+/*
+ * Nobody looks at CPUs that are offline.  Intel: from here on, vpmu_host_evict() sees the host use
+ * these counters.
+ */
 void vpmu_open_init(void)
 {
+	int cpu;
+
 	if (!vpmu_hw->others_counted)
 		return;
-	if (vpmu_compat_sees_others())
+	for_each_possible_cpu(cpu)
+		per_cpu(vpmu_cpu, cpu).others = true;
+	if (vpmu_compat_on_intel() || vpmu_compat_sees_others())
 		on_each_cpu(look_at_others, NULL, true);
-	else
-		others_counted = true;
 }
 
 static void do_nothing(void *unused)

@@ -36,7 +36,7 @@ void __vpmu_open_leave(struct vpmu_vcpu *vv);
 /* The VM exit: the guest's accesses exit again, as KVM has it. */
 static inline void vpmu_open_leave(struct vpmu_vcpu *vv)
 {
-	if (vv->granted[COMPAT_COUNTERS] | vv->granted[COMPAT_GLOBAL] | vv->granted_rdpmc)
+	if (vv->granted_any | vv->granted_rdpmc)
 		__vpmu_open_leave(vv);
 }
 

@@ -354,6 +354,7 @@ struct vpmu_probed {
  * @may: what the guest may access by @open, as in KVM's permission map
  * @shown: the overflow status that was put there; the guest can only clear bits
  * @granted: the part of @may that was added to the map for this stay in guest mode
+ * @granted_any: that is something
  * @granted_rdpmc: RDPMC doesn't exit during this stay
  * @measuring: this VM entry is being measured (measure.c)
  * @assumed: entries in @tally while VPMU_SLOW_MEASURE was set, by privilege level
@@ -397,6 +398,7 @@ struct vpmu_vcpu {
 	bool by_rdpmc;
 	u32 may[COMPAT_NR_GROUPS];
 	u32 granted[COMPAT_NR_GROUPS];
+	bool granted_any;
 	bool granted_rdpmc;
 	u64 shown;
 	bool measuring;
@@ -446,6 +448,7 @@ static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 exits)
  *	has started there since
  * @no_status: no counter's overflow status was set when none ran, and no event of host perf has
  *	started since
+ * @others: a counter that RDPMC reads, and that isn't in hw_ops, may have a count of somebody's
  * @taken: mask of counters that host perf is still to be told of
  *	(vpmu_compat_host_counters_taken())
  * @saved: host perf's state of a counter that is lent
@@ -471,6 +474,7 @@ struct vpmu_cpu {
 	unsigned long kept;
 	unsigned long cleared;
 	bool no_status;
+	bool others;
 	unsigned long taken;
 	u64 left[VPMU_MAX_COUNTERS];
 	struct hw_saved saved[VPMU_MAX_COUNTERS];

@@ -480,7 +480,7 @@ static enum compat_access intel_access(struct kvm_vcpu *vcpu)
 #define RDPMC_WORD		(INTERCEPT_RDPMC / 32)
 #define RDPMC_BIT		BIT(INTERCEPT_RDPMC % 32)
 
-bool vpmu_compat_grant_rdpmc(struct kvm_vcpu *vcpu)
+static bool amd_grant_rdpmc(struct kvm_vcpu *vcpu)
 {
 	struct vmcb_control_area *control = &vmcb_of(vcpu)->control;
 
@@ -491,7 +491,7 @@ bool vpmu_compat_grant_rdpmc(struct kvm_vcpu *vcpu)
 	return true;
 }
 
-void vpmu_compat_revoke_rdpmc(struct kvm_vcpu *vcpu)
+static void amd_revoke_rdpmc(struct kvm_vcpu *vcpu)
 {
 	struct vmcb_control_area *control = &vmcb_of(vcpu)->control;
 
@@ -503,7 +503,7 @@ void vpmu_compat_revoke_rdpmc(struct kvm_vcpu *vcpu)
 static u32 *permissions(const struct kvm_vcpu *vcpu, enum compat_group group)
 {
 	/* C000_0000h and C001_0000h begin 2 and 4 KB into the map, the groups at 300h and 200h. */
-	static const u16 offset[COMPAT_NR_GROUPS] = {
+	static const u16 offset[COMPAT_FIXED] = {
 		[COMPAT_COUNTERS] = 0x1000 + 0x200 / 4,
 		[COMPAT_GLOBAL] = 0x800 + 0x300 / 4,
 	};
@@ -512,34 +512,171 @@ static u32 *permissions(const struct kvm_vcpu *vcpu, enum compat_group group)
 	return __va(map + offset[group]);
 }
 
-/* Hyper-V has copies of the map: svm_hv_vmcb_dirty_nested_enlightenments(). */
-bool vpmu_compat_may_open(struct kvm_vcpu *vcpu)
+/*
+ * Intel: the current VMCS, which is the loaded vCPU's.  Return: 0, which KVM has in no field of
+ * these, if there is none: when the host shuts down, KVM switches VMX off before CPUs stop.
+ */
+static unsigned long vmcs_read(unsigned long field)
 {
-	if (hypervisor_is_type(X86_HYPER_MS_HYPERV))
-		return false;
-	return !(vcpu->arch.hflags & HF_GUEST_MASK) && !vpmu_compat_state_encrypted(vcpu) &&
-	       (likely(READ_ONCE(vmcb_state) == VMCB_FOUND) || find_vmcb(vcpu));
+	unsigned long value = 0;
+
+	asm volatile("1: vmread %1, %0\n"
+		     "2:\n"
+		     _ASM_EXTABLE(1b, 2b)
+		     : "+r" (value) : "r" (field) : "cc");
+	return value;
 }
 
-void vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter, const u32 *may,
-		       u32 *granted)
+static void vmcs_write(unsigned long field, unsigned long value)
+{
+	asm volatile("1: vmwrite %1, %0\n"
+		     "2:\n"
+		     _ASM_EXTABLE(1b, 2b)
+		     : : "r" (field), "r" (value) : "cc");
+}
+
+/*
+ * KVM writes this field from a copy of its own, which has RDPMC exiting, whenever the copy changes:
+ * look at the field each time.
+ */
+static bool intel_grant_rdpmc(void)
+{
+	unsigned long control = vmcs_read(CPU_BASED_VM_EXEC_CONTROL);
+
+	if (!(control & CPU_BASED_RDPMC_EXITING))
+		return false;
+	vmcs_write(CPU_BASED_VM_EXEC_CONTROL, control & ~(unsigned long)CPU_BASED_RDPMC_EXITING);
+	return true;
+}
+
+static void intel_revoke_rdpmc(void)
+{
+	unsigned long control = vmcs_read(CPU_BASED_VM_EXEC_CONTROL);
+
+	if (control)
+		vmcs_write(CPU_BASED_VM_EXEC_CONTROL, control | CPU_BASED_RDPMC_EXITING);
+}
+
+bool vpmu_compat_grant_rdpmc(struct kvm_vcpu *vcpu)
+{
+	return vpmu_compat_on_intel() ? intel_grant_rdpmc() : amd_grant_rdpmc(vcpu);
+}
+
+void vpmu_compat_revoke_rdpmc(struct kvm_vcpu *vcpu)
+{
+	if (vpmu_compat_on_intel())
+		intel_revoke_rdpmc();
+	else
+		amd_revoke_rdpmc(vcpu);
+}
+
+/*
+ * Intel: a bit for each MSR up to 1FFFh in two of KVM's bitmaps, of reads and, 2 KB behind, of
+ * writes: SDM vol. 3, "MSR-Bitmap Address".  NULL: KVM uses none.
+ */
+#define WRITE_BITMAP	(2048 * BITS_PER_BYTE)
+
+static unsigned long *msr_bitmaps(void)
+{
+	unsigned long address;
+
+	if (!(vmcs_read(CPU_BASED_VM_EXEC_CONTROL) & CPU_BASED_USE_MSR_BITMAPS))
+		return NULL;
+	address = vmcs_read(MSR_BITMAP);
+	return address ? __va(address) : NULL;
+}
+
+/* The bit of @bit of a group, COMPAT_PERMIT_READ() or _WRITE() */
+static unsigned long bit_in_bitmaps(enum compat_group group, unsigned int bit)
+{
+	return vpmu_compat_first_msr(group) + bit / 2 + (bit & 1 ? WRITE_BITMAP : 0);
+}
+
+static bool intel_grant(const struct compat_filter *filter, const u32 *may, u32 *granted)
+{
+	unsigned long *bitmaps = msr_bitmaps();
+	enum compat_group group;
+	unsigned int bit;
+	u32 any = 0;
+
+	for (group = 0; bitmaps && group < COMPAT_NR_GROUPS; group++) {
+		unsigned long wanted = may[group] & ~filter->denied[group];
+
+		granted[group] = 0;
+		for_each_set_bit(bit, &wanted, 32)
+			if (__test_and_clear_bit(bit_in_bitmaps(group, bit), bitmaps))
+				granted[group] |= BIT(bit);
+		any |= granted[group];
+	}
+	return any;
+}
+
+static void intel_revoke(const u32 *granted)
+{
+	unsigned long *bitmaps = msr_bitmaps();
+	enum compat_group group;
+	unsigned int bit;
+
+	for (group = 0; bitmaps && group < COMPAT_NR_GROUPS; group++) {
+		unsigned long mask = granted[group];
+
+		for_each_set_bit(bit, &mask, 32)
+			__set_bit(bit_in_bitmaps(group, bit), bitmaps);
+	}
+}
+
+static bool amd_grant(const struct kvm_vcpu *vcpu, const struct compat_filter *filter,
+		      const u32 *may, u32 *granted)
 {
 	enum compat_group group;
+	u32 any = 0;
 
-	for (group = 0; group < COMPAT_NR_GROUPS; group++) {
+	for (group = 0; group < COMPAT_FIXED; group++) {
 		u32 *map = permissions(vcpu, group);
 
 		granted[group] = may[group] & *map & ~filter->denied[group];
 		*map &= ~granted[group];
+		any |= granted[group];
 	}
+	return any;
+}
+
+static void amd_revoke(const struct kvm_vcpu *vcpu, const u32 *granted)
+{
+	enum compat_group group;
+
+	for (group = 0; group < COMPAT_FIXED; group++)
+		*permissions(vcpu, group) |= granted[group];
+}
+
+/*
+ * Hyper-V has copies of the map and of the VMCS: svm_hv_vmcb_dirty_nested_enlightenments(),
+ * evmcs_touch_msr_bitmap().
+ */
+bool vpmu_compat_may_open(struct kvm_vcpu *vcpu)
+{
+	if (hypervisor_is_type(X86_HYPER_MS_HYPERV))
+		return false;
+	if ((vcpu->arch.hflags & HF_GUEST_MASK) || vpmu_compat_state_encrypted(vcpu))
+		return false;
+	if (vpmu_compat_on_intel())
+		return msr_bitmaps();
+	return likely(READ_ONCE(vmcb_state) == VMCB_FOUND) || find_vmcb(vcpu);
+}
+
+bool vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter, const u32 *may,
+		       u32 *granted)
+{
+	return vpmu_compat_on_intel() ? intel_grant(filter, may, granted) :
+					amd_grant(vcpu, filter, may, granted);
 }
 
 void vpmu_compat_revoke(struct kvm_vcpu *vcpu, const u32 *granted)
 {
-	enum compat_group group;
-
-	for (group = 0; group < COMPAT_NR_GROUPS; group++)
-		*permissions(vcpu, group) |= granted[group];
+	if (vpmu_compat_on_intel())
+		intel_revoke(granted);
+	else
+		amd_revoke(vcpu, granted);
 }
 
 /*

@@ -157,13 +157,29 @@ bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu);
 enum compat_access { COMPAT_NO_ACCESS, COMPAT_RDPMC, COMPAT_RDMSR, COMPAT_WRMSR };
 
 /*
- * AMD: groups of 16 MSRs of the MSR permission map, which has two bits for each: the event selects
- * and counters of the core extension from PerfEvtSel0 on, and the global registers from
- * PerfCntrGlobalStatus on.
+ * Groups of 16 MSRs of KVM's MSR permission map (AMD) or MSR bitmaps (Intel):
+ *
+ *			AMD				Intel
+ *	COUNTERS	from PerfEvtSel0 on, the	from IA32_PMC0 on
+ *			core extension's selects
+ *			and counters in turn
+ *	GLOBAL		from PerfCntrGlobalStatus on	from IA32_PERF_GLOBAL_STATUS on
+ *	FIXED		-				from IA32_FIXED_CTR0 on
+ *	FULL_WIDTH	-				from IA32_A_PMC0 on
  */
-enum compat_group { COMPAT_COUNTERS, COMPAT_GLOBAL, COMPAT_NR_GROUPS };
+enum compat_group {
+	COMPAT_COUNTERS, COMPAT_GLOBAL, COMPAT_FIXED, COMPAT_FULL_WIDTH, COMPAT_NR_GROUPS,
+};
 
-/* The bits of a group's MSR @nth: APM vol. 2, "MSR Intercepts" */
+/* The vendor's groups are the first ones. */
+static inline unsigned int vpmu_compat_groups(void)
+{
+	return vpmu_compat_on_intel() ? COMPAT_NR_GROUPS : COMPAT_FIXED;
+}
+
+u32 vpmu_compat_first_msr(enum compat_group group);
+
+/* The bits of a group's MSR @nth: as APM vol. 2, "MSR Intercepts", has them */
 #define COMPAT_PERMIT_READ(nth)		(1u << 2 * (nth))
 #define COMPAT_PERMIT_WRITE(nth)	(2u << 2 * (nth))
 #define COMPAT_PERMIT_BOTH(nth)		(3u << 2 * (nth))
@@ -198,16 +214,17 @@ bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter
 int vpmu_compat_filter_init(void);
 
 /*
- * AMD: may the vCPU have accesses to these MSRs without a VM exit, by KVM's permission map?  Not in
- * a nested guest, which has another map.
+ * May the vCPU, which is about to be entered, have accesses to these MSRs without a VM exit, by
+ * KVM's permission map or bitmaps?  Not in a nested guest, which has others.
  */
 bool vpmu_compat_may_open(struct kvm_vcpu *vcpu);
 
 /*
  * Let the guest make the accesses of @may but for those that @filter denies.  @granted: those of
- * them that KVM doesn't let it make anyway, for vpmu_compat_revoke(), which undoes that.
+ * them that KVM doesn't let it make anyway, for vpmu_compat_revoke(), which undoes that.  Return:
+ * whether there are any.
  */
-void vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter, const u32 *may,
+bool vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter, const u32 *may,
 		       u32 *granted);
 void vpmu_compat_revoke(struct kvm_vcpu *vcpu, const u32 *granted);
 
@@ -224,7 +241,7 @@ static inline bool vpmu_compat_sees_others(void)
 }
 
 /*
- * AMD: let the guest execute RDPMC, of any index.  Return: whether KVM doesn't let it do that
+ * Let the guest execute RDPMC, of any index.  Return: whether KVM doesn't let it do that
  * anyway; vpmu_compat_revoke_rdpmc() then undoes it.
  */
 bool vpmu_compat_grant_rdpmc(struct kvm_vcpu *vcpu);

@@ -143,13 +143,24 @@ bool vpmu_compat_fixed_allowed(struct kvm_vcpu *vcpu, unsigned int n)
 
 DEFINE_STATIC_CALL_NULL(vpmu_msr_allowed, vpmu_compat_proto_msr_allowed);
 
-/* The first MSR of each group */
-static const u32 first[COMPAT_NR_GROUPS] = {
+#define GROUP	16
+
+static const u32 first_amd[COMPAT_NR_GROUPS] = {
 	[COMPAT_COUNTERS] = MSR_F15H_PERF_CTL,
 	[COMPAT_GLOBAL] = MSR_AMD64_PERF_CNTR_GLOBAL_STATUS,
 };
 
-#define GROUP	16
+static const u32 first_intel[COMPAT_NR_GROUPS] = {
+	[COMPAT_COUNTERS] = MSR_IA32_PERFCTR0,
+	[COMPAT_GLOBAL] = MSR_CORE_PERF_GLOBAL_STATUS,
+	[COMPAT_FIXED] = MSR_CORE_PERF_FIXED_CTR0,
+	[COMPAT_FULL_WIDTH] = MSR_IA32_PMC0,
+};
+
+u32 vpmu_compat_first_msr(enum compat_group group)
+{
+	return vpmu_compat_on_intel() ? first_intel[group] : first_amd[group];
+}
 
 /* Of all VMs' filters */
 static atomic_long_t generation = ATOMIC_LONG_INIT(1);
@@ -193,8 +204,8 @@ static noinline void read_filter(struct kvm_vcpu *vcpu, struct compat_filter *fi
 {
 	enum compat_group group;
 
-	for (group = 0; group < COMPAT_NR_GROUPS; group++)
-		filter->denied[group] = denied(vcpu, first[group]);
+	for (group = 0; group < vpmu_compat_groups(); group++)
+		filter->denied[group] = denied(vcpu, vpmu_compat_first_msr(group));
 }
 
 bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu, struct compat_filter *filter)
@@ -212,15 +223,13 @@ bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu, struct compat_filter *fil
 	return true;
 }
 
-bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, bool write)
+static __always_inline bool msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter,
+					bool write, const u32 *first, unsigned int groups)
 {
 	u32 msr = vcpu->arch.regs[VCPU_REGS_RCX];
 	enum compat_group group;
 
-	if (!rcu_access_pointer(vcpu->kvm->arch.msr_filter))
-		return true;
-
-	for (group = 0; group < COMPAT_NR_GROUPS; group++) {
+	for (group = 0; group < groups; group++) {
 		u32 n = msr - first[group];
 
 		if (n < GROUP && vpmu_compat_filter_current(vcpu, filter))
@@ -229,6 +238,16 @@ bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter
 	}
 	return static_call(vpmu_msr_allowed)(vcpu, msr, write ? KVM_MSR_FILTER_WRITE :
 								 KVM_MSR_FILTER_READ);
+}
+
+bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, bool write)
+{
+	if (!rcu_access_pointer(vcpu->kvm->arch.msr_filter))
+		return true;
+	/* Apart, so that compilers know the numbers */
+	return vpmu_compat_on_intel() ?
+		msr_allowed(vcpu, filter, write, first_intel, COMPAT_NR_GROUPS) :
+		msr_allowed(vcpu, filter, write, first_amd, COMPAT_FIXED);
 }
 
 int vpmu_compat_filter_init(void)

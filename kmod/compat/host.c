@@ -165,6 +165,7 @@ struct compat_counters vpmu_compat_perf_counters(void)
 		.general = cap.num_counters_gp,
 		.fixed = cap.num_counters_fixed,
 		.bits = cap.bit_width_gp,
+		.version = cap.version,
 	};
 }
 

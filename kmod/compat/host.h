@@ -14,11 +14,13 @@ struct perf_guest_switch_msr;
  * @general: number of general counters; 0 without a PMU
  * @fixed: number of fixed counters
  * @bits: width of the general ones
+ * @version: of architectural performance monitoring (Intel), or of PerfMon (AMD)
  */
 struct compat_counters {
 	unsigned int general;
 	unsigned int fixed;
 	unsigned int bits;
+	unsigned int version;
 };
 
 struct compat_counters vpmu_compat_perf_counters(void);

@@ -94,6 +94,11 @@ static u64 amd_overflowed(void)
 	return global_mask ? vpmu_hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) : U64_MAX;
 }
 
+static bool amd_status_is_clear(void)
+{
+	return !amd_overflowed();
+}
+
 static void amd_ack(u64 mask)
 {
 	if (global_mask)
@@ -210,6 +215,7 @@ static struct hw_ops amd_ops = {
 	.start = amd_start,
 	.stop = amd_stop,
 	.overflowed = amd_overflowed,
+	.status_is_clear = amd_status_is_clear,
 	.ack = amd_ack,
 	.borrow = amd_borrow,
 	.give_back = amd_give_back,

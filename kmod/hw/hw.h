@@ -44,7 +44,9 @@ struct hw_saved {
  * @overflowed: mask of the counters that may have overflowed; of all counters where the CPU has no
  *	status register
  * @ack: clear the overflow status of the counters in @mask
- * @show: set that status; NULL if the CPU can't, or if it has more counters than @nr in there
+ * @show: set that status; NULL if the CPU can't
+ * @status_is_clear: is that register 0, with all that isn't a counter's bit?
+ * @status_is_shared: may something else than these counters set bits there now?  NULL: nothing can
  * @borrow: stop counter @i and save host perf's state
  * @give_back: stop counter @i and restore host perf's state
  * @reassert: host perf may have written registers that are shared: enable the counters in @mask
@@ -59,7 +61,7 @@ struct hw_saved {
  * @returned: the counters in @mask are host perf's again: let them count in host mode if they did
  *	before; NULL where only the event select decides that
  * @release_before_entry: a VM entry needs that
- * @all: can RDPMC read no other core counter than these?
+ * @all: can RDPMC read no other core counter than these, but for those of @others_counted?
  * @others_counted: has this CPU other counters that RDPMC reads, and has one of them been used?
  *	NULL if it has none
  * @pause: no counter of this CPU counts until @resume, where the CPU has a global control; returns
@@ -85,6 +87,8 @@ struct hw_ops {
 	u64 (*overflowed)(void);
 	void (*ack)(u64 mask);
 	void (*show)(u64 mask);
+	bool (*status_is_clear)(void);
+	bool (*status_is_shared)(void);
 	void (*borrow)(unsigned int i, struct hw_saved *saved);
 	void (*give_back)(unsigned int i, const struct hw_saved *saved);
 	void (*reassert)(unsigned long mask);
@@ -140,6 +144,14 @@ static inline u64 vpmu_hw_index_mask(const struct hw_ops *hw, u64 mask)
 	u64 general = (1ULL << hw->general) - 1;
 
 	return (mask & general) | mask >> hw->general << HW_FIXED_INDEX;
+}
+
+/* The opposite */
+static inline u64 vpmu_hw_slot_mask(const struct hw_ops *hw, u64 indexes)
+{
+	u64 general = (1ULL << hw->general) - 1;
+
+	return (indexes & general) | indexes >> HW_FIXED_INDEX << hw->general;
 }
 
 /* MSR accesses by this module on all CPUs since the module was loaded */

@@ -35,6 +35,10 @@
 /* IA32_PERF_CAPABILITIES: general counters can be written with all their bits. */
 #define CAP_FULL_WIDTH		BIT_ULL(13)
 
+/* The register by which software sets bits of the status: version 4 */
+#define GLOBAL_STATUS_SET	0x391
+#define VERSION_STATUS_SET	4
+
 /* The mark of what only fixed counter 2 can count: GUEST_EVENT_REF_CYCLES */
 #define FIXED_ONLY		BIT_ULL(63)
 
@@ -48,6 +52,9 @@
 static const u64 fixed_events[] = { 0xc0, 0x3c, FIXED_ONLY | 0x0300 };
 
 #define MAX_GENERAL		(VPMU_MAX_COUNTERS - (unsigned int)ARRAY_SIZE(fixed_events))
+
+/* Fixed counters of the CPU, with those that guests don't get: of slots, from Ice Lake on */
+static unsigned int all_fixed;
 
 /* The fields of IA32_FIXED_CTR_CTRL for guests' counters on fixed ones of this CPU */
 static DEFINE_PER_CPU(u64 [ARRAY_SIZE(fixed_events)], fixed_fields);
@@ -289,6 +296,54 @@ static void intel_ack(u64 mask)
 	vpmu_hw_wrmsr(MSR_CORE_PERF_GLOBAL_OVF_CTRL, bits_of(mask));
 }
 
+/* SDM vol. 3, "IA32_PERF_GLOBAL_STATUS_SET MSR": this causes no interrupt. */
+static void intel_show(u64 mask)
+{
+	vpmu_hw_wrmsr(GLOBAL_STATUS_SET, bits_of(mask));
+}
+
+static bool intel_status_is_clear(void)
+{
+	return !vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS);
+}
+
+/* Has host perf an event on a fixed counter that guests don't get? */
+static bool others_run(void)
+{
+	unsigned int n;
+
+	if (all_fixed <= ARRAY_SIZE(fixed_events))
+		return false;
+	for (n = ARRAY_SIZE(fixed_events); n < all_fixed; n++)
+		if (vpmu_compat_host_has(HW_FIXED_INDEX + n))
+			return true;
+	return vpmu_hw_rdmsr(MSR_CORE_PERF_FIXED_CTR_CTRL) >> ARRAY_SIZE(fixed_events) * FIXED_BITS;
+}
+
+/*
+ * By Intel PT (ToPA_PMI), which traces guests, too, unless told otherwise; by host perf's events on
+ * fixed counters that guests don't get.
+ */
+static bool intel_status_is_shared(void)
+{
+	return others_run() || (boot_cpu_has(X86_FEATURE_INTEL_PT) &&
+				(vpmu_hw_rdmsr(MSR_IA32_RTIT_CTL) & RTIT_CTL_TRACEEN));
+}
+
+/* RDPMC reads the metrics of slots, too: SDM vol. 3, "Performance Metrics". */
+static bool intel_others_counted(void)
+{
+	u32 low, high;
+	unsigned int n;
+
+	if (others_run())
+		return true;
+	for (n = ARRAY_SIZE(fixed_events); n < all_fixed; n++)
+		if (vpmu_hw_rdmsr(MSR_CORE_PERF_FIXED_CTR0 + n))
+			return true;
+	return !rdmsr_safe(MSR_PERF_METRICS, &low, &high) && (low | high);
+}
+
 static void intel_borrow(unsigned int i, struct hw_saved *saved)
 {
 	saved->select = is_fixed(i) ? fixed_field(i) : vpmu_hw_rdmsr(MSR_P6_EVNTSEL0 + i);
@@ -417,6 +472,8 @@ static struct hw_ops intel_ops = {
 	.stop = intel_stop,
 	.overflowed = intel_overflowed,
 	.ack = intel_ack,
+	.status_is_clear = intel_status_is_clear,
+	.status_is_shared = intel_status_is_shared,
 	.borrow = intel_borrow,
 	.give_back = intel_give_back,
 	.reassert = intel_reassert,
@@ -458,5 +515,11 @@ const struct hw_ops *vpmu_hw_intel_probe(void)
 	intel_ops.general = min(counters.general, MAX_GENERAL);
 	intel_ops.nr = intel_ops.general +
 		       min_t(unsigned int, counters.fixed, ARRAY_SIZE(fixed_events));
+	intel_ops.all = counters.general <= MAX_GENERAL;
+	all_fixed = counters.fixed;
+	if (all_fixed > ARRAY_SIZE(fixed_events))
+		intel_ops.others_counted = intel_others_counted;
+	if (counters.version >= VERSION_STATUS_SET)
+		intel_ops.show = intel_show;
 	return &intel_ops;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Registers that a guest accesses without a VM exit (kmod/open.c): AMD's, with PerfMonV2, while the guest's
- * global control is 0.  They have the values that they would have otherwise, and others stay closed.  TAP.
+ * Registers that a guest accesses without a VM exit (kmod/open.c) while its global control is 0: on AMD's CPUs with
+ * PerfMonV2, and on Intel's.  They have the values that they would have otherwise, and others stay closed.  TAP.
  *
  *	open others MODULE
- *		RDPMC closes for good once the host has an event of other counters that it reads: MODULE, a file,
- *		makes one
+ *		AMD: RDPMC closes for good once the host has an event of other counters that it reads: MODULE, a
+ *		file, makes one
  *	open reads
  *		RDPMC only
  */
@@ -25,9 +25,16 @@
 #include "kernel.h"
 #include "pin.h"
 
-/* For the guests: a counter's MSR, and the bits of all */
+/*
+ * For the guests: a counter's MSR, and the bits of all; MSRs of the global registers; from one counter's MSR to the
+ * next
+ */
 #define COUNTER		TABLE
 #define ALL		(TABLE + 4)
+#define CONTROL		(TABLE + 0x80)
+#define STATUS		(TABLE + 0x84)
+#define CLEAR		(TABLE + 0x88)
+#define STRIDE		(TABLE + 0x8c)
 
 /*
  * Global control is 0.  ESI times: WRMSR and RDMSR of a counter, RDMSR of the status, which is 0, and WRMSR that
@@ -41,7 +48,7 @@ asm(".code16\n"
     "	xor %ebp, %ebp\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	wrmsr\n"
     "1:	mov 0x2100, %ecx\n"
     "	mov %esi, %eax\n"
@@ -54,12 +61,12 @@ asm(".code16\n"
     "	cmp $0x1234, %edx\n"
     "	je 3f\n"
     "2:	inc %ebp\n"
-    "3:	mov $0xc0000300, %ecx\n"
+    "3:	mov 0x2184, %ecx\n"
     "	rdmsr\n"
     "	or %edx, %eax\n"
     "	jz 4f\n"
     "	inc %ebp\n"
-    "4:	mov $0xc0000302, %ecx\n"
+    "4:	mov 0x2188, %ecx\n"
     "	mov 0x2104, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
@@ -79,7 +86,7 @@ asm(".code16\n"
     ".globl rounds_start, rounds_end\n"
     "rounds_start:\n"
     "	xor %edi, %edi\n"
-    "1:	mov $0xc0000301, %ecx\n"
+    "1:	mov 0x2180, %ecx\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
@@ -87,7 +94,7 @@ asm(".code16\n"
     "	mul %esi\n"
     "	mov 0x2100, %ecx\n"
     "	wrmsr\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	mov 0x2104, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
@@ -121,17 +128,17 @@ asm(".code16\n"
     "	mov $100, %ebp\n"
     "1:	dec %ebp\n"
     "	jnz 1b\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
-    "	mov $0xc0000300, %ecx\n"
+    "	mov 0x2184, %ecx\n"
     "	rdmsr\n"
     "	mov %eax, 0x2000\n"
-    "	mov $0xc0000302, %ecx\n"
+    "	mov 0x2188, %ecx\n"
     "	mov %ebx, %eax\n"
     "	wrmsr\n"
-    "	mov $0xc0000300, %ecx\n"
+    "	mov 0x2184, %ecx\n"
     "	rdmsr\n"
     "	mov %eax, 0x2004\n"
     "	out %al, $0x10\n"
@@ -149,7 +156,7 @@ extern const char ever_start[], ever_end[];
 asm(".code16\n"
     ".globl ever_start, ever_end\n"
     "ever_start:\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
@@ -179,11 +186,12 @@ asm(".code16\n"
  */
 #define END		(TABLE + 8)
 #define VALUES		(TABLE + 0x10)
+#define INDEXES		(TABLE + 0x40)
 extern const char reads_start[], reads_end[];
 asm(".code16\n"
     ".globl reads_start, reads_end\n"
     "reads_start:\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
@@ -191,15 +199,16 @@ asm(".code16\n"
     "	mov 0x2110, %eax\n"
     "	mov $0x1234, %edx\n"
     "	wrmsr\n"
-    "	xor %ecx, %ecx\n"
-    "2:	rdpmc\n"
-    "	cmp 0x2110(,%ecx,4), %eax\n"
+    "	xor %edi, %edi\n"
+    "2:	mov 0x2140(,%edi,4), %ecx\n"
+    "	rdpmc\n"
+    "	cmp 0x2110(,%edi,4), %eax\n"
     "	jne 3f\n"
     "	cmp $0x1234, %edx\n"
     "	je 4f\n"
     "3:	incl 0x2000\n"
-    "4:	inc %ecx\n"
-    "	cmp %ebx, %ecx\n"
+    "4:	inc %edi\n"
+    "	cmp %ebx, %edi\n"
     "	jne 2b\n"
     "	incl 0x2004\n"
     "	cmpl $0, 0x2108\n"
@@ -210,11 +219,54 @@ asm(".code16\n"
     "reads_end:\n"
     ".code64\n");
 
+/* RDPMC's index of Intel's first fixed counter */
+#define RDPMC_FIXED	0x40000000
+
 static int device;
 
 static void open_registers(bool on)
 {
 	put_string(OPEN_PARAMETER, on ? "Y" : "N");
+}
+
+/* Is the overflow status open, too?  Intel's CPUs need IA32_PERF_GLOBAL_STATUS_SET for that: version 4. */
+static bool opens_status(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	return !on_intel() || (__get_cpuid(10, &eax, &ebx, &ecx, &edx) && (eax & 0xff) >= 4);
+}
+
+static uint64_t host_msr(uint32_t msr)
+{
+	int fd = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
+	uint64_t value;
+
+	if (fd < 0)
+		err(1, "/dev/cpu/0/msr");
+	if (pread(fd, &value, 8, msr) != 8)
+		err(1, "the host's MSR %#x", msr);
+	close(fd);
+	return value;
+}
+
+/* SDM vol. 2, "CPUID", leaf 0AH: fixed counters; vol. 3, "Fixed-function Performance Counters": the fourth */
+#define FIXED_SLOTS	0x30c
+#define SLOTS		0x400	/* the event: SDM vol. 3, "Pre-defined Architectural Performance Events" */
+
+static bool has_slots(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	return on_intel() && __get_cpuid(10, &eax, &ebx, &ecx, &edx) && (edx & 0x1f) > MAX_FIXED;
+}
+
+static void note_registers(const struct vm *vm, struct pmu pmu)
+{
+	*word_at(vm, CONTROL) = GLOBAL_CONTROL;
+	*word_at(vm, STATUS) = GLOBAL_STATUS;
+	*word_at(vm, CLEAR) = on_intel() ? INTEL_STATUS_RESET : STATUS_CLEAR;
+	*word_at(vm, STRIDE) = pmu.stride;
 }
 
 /* The guest, which has counter @i */
@@ -227,7 +279,11 @@ static struct vm make_guest(struct pmu *pmu, unsigned int i, const char *start, 
 	load_code(&vm, start, end, regs);
 	*word_at(&vm, COUNTER) = counter_msr(*pmu, i);
 	*word_at(&vm, ALL) = counter_bits(*pmu);
-	put_counter(&vm, *pmu, i, INSTRUCTIONS | OS | EN, 0);
+	note_registers(&vm, *pmu);
+	if (i < pmu->nr)
+		put_counter(&vm, *pmu, i, INSTRUCTIONS | OS | EN, 0);
+	else
+		put_fixed(&vm, i - pmu->nr, FIXED_OS, 0);
 	return vm;
 }
 
@@ -243,6 +299,8 @@ static void accesses(unsigned int i)
 	run_until(&vm, KVM_EXIT_IO);
 	now = figures(device, &vm);
 	exits = now.reads + now.writes - before.reads - before.writes;
+	if (!opens_status())
+		exits -= 2 * ROUNDS;
 	is(*word_at(&vm, RESULT), 0, "counter %u: values that are wrong", i);
 	/* The host's interrupts end KVM_RUN's inner loop, and the look at VM exits with it. */
 	check(exits <= ROUND_ACCESSES * ROUNDS / 10, "counter %u: %llu of %u accesses exit", i,
@@ -276,10 +334,12 @@ static void load_reads(struct vm *vm, struct pmu pmu, unsigned int nr, unsigned 
 	*word_at(vm, RESULT + 4) = 0;
 	*word_at(vm, END) = 0;
 	*word_at(vm, COUNTER) = counter_msr(pmu, 0);
+	note_registers(vm, pmu);
 	/* One that the guest has enabled */
 	put_counter(vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
 	for (unsigned int i = 0; i < nr; i++) {
 		*word_at(vm, VALUES + 4 * i) = 0x1000 * (i + 1);
+		*word_at(vm, INDEXES + 4 * i) = i < pmu.nr ? i : RDPMC_FIXED + i - pmu.nr;
 		set_msr(vm, counter_msr(pmu, i), 0x1234ull << 32 | 0x1000 * (i + 1));
 	}
 }
@@ -313,17 +373,17 @@ static void rdpmc(void)
 	int event;
 
 	filter_as_qemu(&vm);
-	reads(&vm, pmu, pmu.nr, true, "no host event");
+	reads(&vm, pmu, nr_counters(pmu), true, "no host event");
 	/* A value that userspace changes while all are in hardware */
-	reads(&vm, pmu, pmu.nr, true, "no host event, new values");
+	reads(&vm, pmu, nr_counters(pmu), true, "no host event, new values");
 	event = host_event();
-	reads(&vm, pmu, pmu.nr, false, "a host event");
+	reads(&vm, pmu, nr_counters(pmu), false, "a host event");
 	close(event);
-	reads(&vm, pmu, pmu.nr, true, "no host event any more");
+	reads(&vm, pmu, nr_counters(pmu), true, "no host event any more");
 	put_string(RDPMC_PARAMETER, "N");
-	reads(&vm, pmu, pmu.nr, false, "open_rdpmc=N");
+	reads(&vm, pmu, nr_counters(pmu), false, "open_rdpmc=N");
 	put_string(RDPMC_PARAMETER, "Y");
-	reads(&vm, pmu, pmu.nr, true, "open_rdpmc=Y");
+	reads(&vm, pmu, nr_counters(pmu), true, "open_rdpmc=Y");
 	free_vm(&vm);
 }
 
@@ -382,13 +442,13 @@ extern const char counting_start[], counting_reads[], counting_end[];
 asm(".code16\n"
     ".globl counting_start, counting_reads, counting_end\n"
     "counting_start:\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
     "	mov 0x2100, %ecx\n"
     "	wrmsr\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	mov 0x2104, %eax\n"
     "	wrmsr\n"
     "counting_reads:\n"
@@ -433,7 +493,7 @@ asm(".code16\n"
     ".globl on_start, on_end\n"
     "on_start:\n"
     "	xor %ebx, %ebx\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	xor %eax, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
@@ -442,13 +502,13 @@ asm(".code16\n"
     "	lea 0x100(%esi), %eax\n"
     "	wrmsr\n"
     "	mov %eax, 0x2000\n"
-    "	add $2, %ecx\n"
+    "	add 0x218c, %ecx\n"
     "	add $0x1000, %eax\n"
     "	wrmsr\n"
     "	mov %eax, 0x2004\n"
     "	dec %esi\n"
     "	jnz 1b\n"
-    "	mov $0xc0000301, %ecx\n"
+    "	mov 0x2180, %ecx\n"
     "	mov 0x2104, %eax\n"
     "	xor %edx, %edx\n"
     "	wrmsr\n"
@@ -475,7 +535,7 @@ static void on_without_events(void)
 	struct pmu pmu;
 	struct vm vm = make_guest(&pmu, 0, on_start, on_end, (struct kvm_regs){ .rsi = ROUNDS });
 
-	set_msr(&vm, CORE_SELECT0, 0);
+	set_msr(&vm, pmu.select, 0);
 	run_until(&vm, KVM_EXIT_IO);
 	check(figures(device, &vm).open, "control is on, and nothing counts: registers were open");
 	is(*word_at(&vm, TABLE + 8), 0, "control is on, and nothing counts: values that are wrong");
@@ -516,27 +576,20 @@ static void status(void)
 	set_msr(&vm, GLOBAL_STATUS, 8);
 	run_until(&vm, KVM_EXIT_IO);
 	is(*word_at(&vm, TABLE + 8), 8, "the status that userspace has set");
-	check(figures(device, &vm).open, "registers were open");
+	check(!!figures(device, &vm).open == opens_status(), "registers were open, or the status can't be");
 	free_vm(&vm);
 }
 
 /* The status is the host's once the vCPU is put. */
 static void hosts_status(void)
 {
-	int fd = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
-	uint64_t value;
 	struct pmu pmu;
 	struct vm vm = make_guest(&pmu, 0, status_start, status_end, (struct kvm_regs){ });
 
-	if (fd < 0)
-		err(1, "/dev/cpu/0/msr");
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, NEG(50));
 	run_until(&vm, KVM_EXIT_IO);
 	is(*word_at(&vm, RESULT + 4), 1, "the guest's status");
-	if (pread(fd, &value, 8, GLOBAL_STATUS) != 8)
-		err(1, "the host's status");
-	is(value, 0, "the host's status behind KVM_RUN");
-	close(fd);
+	is(host_msr(GLOBAL_STATUS), 0, "the host's status behind KVM_RUN");
 	free_vm(&vm);
 }
 
@@ -697,24 +750,80 @@ static void filtered(void (*deny)(const struct vm *vm, uint32_t msr), const char
 	free_vm(&vm);
 }
 
-/* What each of these does to a guest whose registers are open */
+/*
+ * Global control is 0.  ESI times RDMSR of a counter, and RDMSR and WRMSR of another register, which gets the same value
+ */
+#define OTHER		(TABLE + 8)
+extern const char closed_start[], closed_end[];
+asm(".code16\n"
+    ".globl closed_start, closed_end\n"
+    "closed_start:\n"
+    "	mov 0x2180, %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "1:	mov 0x2100, %ecx\n"
+    "	rdmsr\n"
+    "	mov 0x2108, %ecx\n"
+    "	rdmsr\n"
+    "	wrmsr\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "closed_end:\n"
+    ".code64\n");
+
+/* What of these a guest accesses whose registers are open */
 static void closed(void)
 {
+	static const uint32_t amd[] = { CORE_SELECT0, LEGACY_COUNTER0, LEGACY_SELECT0, AMD_CONTROL, STATUS_SET };
+	static const uint32_t intel[] = { INTEL_SELECT0, INTEL_SELECT0 + 1, INTEL_FIXED_CONTROL, INTEL_CONTROL };
+	const uint32_t *others = on_intel() ? intel : amd;
+	size_t nr = on_intel() ? sizeof(intel) / sizeof(*intel) : sizeof(amd) / sizeof(*amd);
 	struct pmu pmu;
-	struct vm vm = make_guest(&pmu, 0, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
-	const uint32_t others[] = { CORE_SELECT0, LEGACY_COUNTER0, LEGACY_SELECT0, AMD_CONTROL, STATUS_SET };
+	struct vm vm = make_guest(&pmu, 0, closed_start, closed_end, (struct kvm_regs){ });
 
-	for (unsigned int i = 0; i < sizeof(others) / sizeof(*others); i++) {
+	for (size_t i = 0; i < nr; i++) {
 		struct kvm_vpmu_vcpu before, now;
 
-		load_code(&vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = 100 });
-		*word_at(&vm, COUNTER) = others[i];
+		load_code(&vm, closed_start, closed_end, (struct kvm_regs){ .rsi = 100 });
+		*word_at(&vm, OTHER) = others[i];
 		before = figures(device, &vm);
 		run_until(&vm, KVM_EXIT_IO);
 		now = figures(device, &vm);
 		check(now.reads - before.reads >= 100 && now.writes - before.writes >= 100,
 		      "MSR %#x: each access exits", others[i]);
+		/* Whatever changes the status takes all registers back. */
+		if (others[i] != STATUS_SET)
+			check(now.reads - before.reads < 150, "MSR %#x: a counter is open meanwhile", others[i]);
 	}
+	free_vm(&vm);
+}
+
+/*
+ * A host event on the counter that guests don't get: the guest's status is its own, and RDPMC, which reads that counter,
+ * closes for good.
+ */
+static void slots(void)
+{
+	struct perf_event_attr attr = { .type = PERF_TYPE_RAW, .size = sizeof(attr), .pinned = 1, .config = SLOTS };
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	int event;
+
+	if (!has_slots()) {
+		skip("no counter of slots", "a host event of slots");
+		free_vm(&vm);
+		return;
+	}
+	filter_as_qemu(&vm);
+	event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+	if (event < 0)
+		err(1, "perf_event_open: slots");
+	reads(&vm, pmu, nr_counters(pmu), false, "a host event of slots");
+	close(event);
+	check(host_msr(FIXED_SLOTS), "a host event of slots: its count stays");
+	reads(&vm, pmu, nr_counters(pmu), false, "a host event of slots is over");
 	free_vm(&vm);
 }
 
@@ -748,15 +857,15 @@ static void others(const char *module)
 	other.vm = &vm;
 	other.pmu = pmu_of(&vm);
 	filter_as_qemu(&vm);
-	reads(&vm, other.pmu, other.pmu.nr, true, "no event of other counters");
-	load_reads(&vm, other.pmu, other.pmu.nr, UINT32_MAX);
+	reads(&vm, other.pmu, nr_counters(other.pmu), true, "no event of other counters");
+	load_reads(&vm, other.pmu, nr_counters(other.pmu), UINT32_MAX);
 	run_beside(make_other_event, &other);
 	is(vm.run->exit_reason, KVM_EXIT_IO, "a new event of other counters: the guest's end");
 	check(other.again, "a new event of other counters: registers were open before");
-	check(other.most && other.most >= (other.rounds - 2) * other.pmu.nr,
+	check(other.most && other.most >= (other.rounds - 2) * nr_counters(other.pmu),
 	      "a new event of other counters: %llu of %u RDPMC exit behind it", (unsigned long long)other.most,
-	      other.rounds * other.pmu.nr);
-	reads(&vm, other.pmu, other.pmu.nr, false, "an event of other counters");
+	      other.rounds * nr_counters(other.pmu));
+	reads(&vm, other.pmu, nr_counters(other.pmu), false, "an event of other counters");
 	free_vm(&vm);
 }
 
@@ -765,24 +874,30 @@ int main(int argc, char **argv)
 	struct pmu pmu;
 
 	device = open_device(&pmu);
-	if (on_intel() || !pmu.v2)
-		skip_all("registers are open on AMD's CPUs with PerfMonV2 only");
+	if (!pmu.v2)
+		skip_all("AMD: registers are open on CPUs with PerfMonV2 only");
 	let_registers_open();
 	if (argc == 3 && !strcmp(argv[1], "others")) {
 		others(argv[2]);
 		return finish();
 	}
-	rdpmc();
+	if (has_slots() && host_msr(FIXED_SLOTS))
+		skip("the host has had an event of slots", "RDPMC is open");
+	else
+		rdpmc();
 	rdpmc_of_fewer();
 	if (argc == 2 && !strcmp(argv[1], "reads"))
 		return finish();
-	for (unsigned int i = 0; i < pmu.nr; i++)
+	for (unsigned int i = 0; i < nr_counters(pmu); i++)
 		accesses(i);
 	off();
 	rounds();
 	status();
 	hosts_status();
-	counting();
+	if (on_intel())
+		skip("AMD only", "reads of counters that count");
+	else
+		counting();
 	on_without_events();
 	closed();
 	status_beside_host();
@@ -794,5 +909,7 @@ int main(int argc, char **argv)
 		filtered(deny_reads_32, "a process of 32 bits");
 	if (!kernel_has("kvm_arch_vm_compat_ioctl"))
 		skip("this KVM is for 64 bits only", "a process of 32 bits sets a filter");
+	/* Last, as nothing opens RDPMC again. */
+	slots();
 	return finish();
 }
