@@ -121,24 +121,42 @@ bool fill_events_parse(struct fill_events *events, char *text, char **why)
 	return true;
 }
 
-/* A file for each thread and source, -1 where there is no event */
-static int open_events(const struct fill_events *events, const int *tid, size_t threads, int *fd)
+int fills_open(struct fill_counter *counter, const struct fill_events *events, const int *tid,
+	       size_t threads)
 {
 	size_t i;
-	int source;
 
-	for (i = 0; i < threads; i++) {
-		for (source = 0; source < FILL_SOURCES; source++) {
-			int *file = &fd[i * FILL_SOURCES + source];
+	*counter = (struct fill_counter){
+		.fd = xrealloc(NULL, (threads + 1) * FILL_SOURCES * sizeof(*counter->fd)),
+		.threads = threads,
+	};
+	for (i = 0; i < threads * FILL_SOURCES; i++)
+		counter->fd[i] = -1;
+	for (i = 0; i < threads * FILL_SOURCES; i++) {
+		const int source = i % FILL_SOURCES;
+		int fd;
 
-			if (!events->name[source])
-				continue;
-			*file = thread_event_open(tid[i], events->code[source], true);
-			if (*file < 0)
-				return *file;
+		if (!events->name[source])
+			continue;
+		fd = thread_event_open(tid[i / FILL_SOURCES], events->code[source], true);
+		if (fd < 0) {
+			fills_close(counter);
+			return fd;
 		}
+		counter->fd[i] = fd;
 	}
+	counter->began = clock_ns(CLOCK_MONOTONIC);
 	return 0;
+}
+
+void fills_close(struct fill_counter *counter)
+{
+	size_t i;
+
+	for (i = 0; i < counter->threads * FILL_SOURCES; i++)
+		if (counter->fd[i] >= 0)
+			close(counter->fd[i]);
+	free(counter->fd);
 }
 
 /* Events that never counted are those of a vCPU that didn't run, unless others of it did. */
@@ -161,27 +179,27 @@ static void add_thread(struct fills *fills, const int fd[FILL_SOURCES])
 		fills->counted = least;
 }
 
+void fills_read(const struct fill_counter *counter, struct fills *fills)
+{
+	size_t i;
+
+	*fills = (struct fills){ .counted = 1 };
+	for (i = 0; i < counter->threads; i++)
+		add_thread(fills, &counter->fd[i * FILL_SOURCES]);
+	fills->seconds = (clock_ns(CLOCK_MONOTONIC) - counter->began) / 1e9;
+}
+
 int fills_count(const struct fill_events *events, const int *tid, size_t threads, uint64_t ns,
 		struct fills *fills)
 {
 	const struct timespec time = { ns / NS_PER_S, ns % NS_PER_S };
-	int *fd = xrealloc(NULL, (threads + 1) * FILL_SOURCES * sizeof(*fd)), r;
-	size_t i;
+	struct fill_counter counter;
+	int r = fills_open(&counter, events, tid, threads);
 
-	*fills = (struct fills){ .counted = 1 };
-	for (i = 0; i < threads * FILL_SOURCES; i++)
-		fd[i] = -1;
-	r = open_events(events, tid, threads, fd);
-	if (!r) {
-		uint64_t began = clock_ns(CLOCK_MONOTONIC);
-
-		nanosleep(&time, NULL);
-		for (i = 0; i < threads; i++)
-			add_thread(fills, &fd[i * FILL_SOURCES]);
-		fills->seconds = (clock_ns(CLOCK_MONOTONIC) - began) / 1e9;
-	}
-	for (i = 0; i < threads * FILL_SOURCES; i++)
-		close(fd[i]);
-	free(fd);
-	return r;
+	if (r)
+		return r;
+	nanosleep(&time, NULL);
+	fills_read(&counter, fills);
+	fills_close(&counter);
+	return 0;
 }

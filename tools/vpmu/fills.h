@@ -59,6 +59,30 @@ struct fills {
 	double counted;
 };
 
+/**
+ * struct fill_counter - events that count
+ * @fd: of each thread, by source, -1 where there is no event
+ * @threads: how many
+ * @began: when; ns of CLOCK_MONOTONIC
+ */
+struct fill_counter {
+	int *fd;
+	size_t threads;
+	uint64_t began;
+};
+
+/*
+ * Begin to count @events of the vCPUs' threads @tid.  0, or a negative error number of
+ * perf_event_open(2): then there is nothing to be closed.
+ */
+int fills_open(struct fill_counter *counter, const struct fill_events *events, const int *tid,
+	       size_t threads);
+
+/* What was counted since it was opened */
+void fills_read(const struct fill_counter *counter, struct fills *fills);
+
+void fills_close(struct fill_counter *counter);
+
 /* Count @events of the vCPUs' threads @tid for @ns.  0, or a negative error number. */
 int fills_count(const struct fill_events *events, const int *tid, size_t threads, uint64_t ns,
 		struct fills *fills);
