@@ -19,11 +19,9 @@
 #include "domains.h"
 #include "meter.h"
 #include "output.h"
+#include "trial.h"
 #include "util.h"
 
-/* A mapping has to be better than the present one by that in all rounds together, and in each */
-#define MARGIN		0.02
-#define ROUND_MARGIN	0.01
 /* vCPUs that are runnable for less than that share of a CPU tell nothing. */
 #define IDLE		0.05
 /* Speed, or load, that is so much more or less than it was is another phase of the guest's work. */
@@ -37,10 +35,6 @@
 /* At most so many changes of the mapping in so many seconds */
 #define MAX_CHANGES	8
 #define CHANGES_TIME	600
-
-enum objective { FOR_PERFORMANCE, FOR_POWER, FOR_ENERGY, FOR_NONE, OBJECTIVES };
-
-static const char *const objective_names[OBJECTIVES] = { "performance", "power", "energy", "none" };
 
 /**
  * struct map_options - vpmu map
@@ -103,20 +97,6 @@ struct mapper {
 	double speed, load;
 	uint64_t changed[MAX_CHANGES];
 	size_t changes;
-};
-
-/**
- * struct trial - of all mappings
- * @sum: what was measured in each
- * @ns: how long the VM was in each, also before that was measured
- * @beats: in how many rounds the one was better than the other, by ROUND_MARGIN
- * @rounds: how many there were
- */
-struct trial {
-	struct progress sum[MAPPINGS];
-	uint64_t ns[MAPPINGS];
-	uint64_t beats[MAPPINGS][MAPPINGS];
-	uint64_t rounds;
 };
 
 /* ---- signals, which end the program, but not within a change */
@@ -260,19 +240,6 @@ static bool measure(const struct mapper *map, uint64_t ns, struct progress *prog
 	return go_on;
 }
 
-/* More is better; NaN: nothing was measured. */
-static double score(enum objective objective, const struct progress *p)
-{
-	switch (objective) {
-	case FOR_POWER:
-		return p->seconds / p->joules;
-	case FOR_ENERGY:
-		return p->instructions / p->joules;
-	default:
-		return p->instructions / p->runnable;
-	}
-}
-
 static double speed_of(const struct progress *p)
 {
 	return p->runnable > 0 ? p->instructions / p->runnable / 1e9 : 0;
@@ -325,24 +292,12 @@ static enum status try_mapping(struct mapper *map, enum mapping mapping, struct 
 	return STATUS_OK;
 }
 
-static void add_progress(const struct meter *meter, struct progress *sum, const struct progress *p)
-{
-	size_t i;
-
-	sum->seconds += p->seconds;
-	sum->instructions += p->instructions;
-	sum->runnable += p->runnable;
-	sum->joules += p->joules;
-	for (i = 0; i < meter->cpus; i++)
-		sum->busy[i] += p->busy[i];
-}
-
 /* All mappings once, in this order or the other way round: what grows with time is fair to all. */
 static enum status try_round(struct mapper *map, struct trial *trial, bool *go_on)
 {
 	struct progress p[MAPPINGS];
 	enum status status = STATUS_OK;
-	int i, j;
+	int i;
 
 	for (i = 0; i < MAPPINGS; i++)
 		progress_init(&p[i], &map->meter);
@@ -353,82 +308,11 @@ static enum status try_round(struct mapper *map, struct trial *trial, bool *go_o
 		status = try_mapping(map, m, &p[m], go_on);
 		trial->ns[m] += clock_ns(CLOCK_MONOTONIC) - began;
 	}
-	if (!status && *go_on) {
-		for (i = 0; i < MAPPINGS; i++) {
-			for (j = 0; j < MAPPINGS; j++)
-				trial->beats[i][j] += score(map->options->objective, &p[i]) >
-						      score(map->options->objective, &p[j]) *
-						      (1 + ROUND_MARGIN);
-			add_progress(&map->meter, &trial->sum[i], &p[i]);
-		}
-		trial->rounds++;
-	}
+	if (!status && *go_on)
+		trial_add(trial, &map->meter, p);
 	for (i = 0; i < MAPPINGS; i++)
 		progress_free(&p[i]);
 	return status;
-}
-
-/* Each round has a vote: a mapping that is better by chance isn't so in all of them. */
-static bool wins_rounds(const struct trial *trial, enum mapping a, enum mapping b)
-{
-	return trial->beats[a][b] == trial->rounds;
-}
-
-static bool beats(const struct mapper *map, const struct trial *trial, enum mapping a,
-		  enum mapping b)
-{
-	const enum objective objective = map->options->objective;
-
-	return wins_rounds(trial, a, b) &&
-	       score(objective, &trial->sum[a]) > score(objective, &trial->sum[b]) * (1 + MARGIN);
-}
-
-/*
- * Local and interleaved vCPUs are compared with each other.  The scheduler may leave vCPUs for a
- * while where they were tried before, so that what it makes of them isn't known from a trial: where
- * that seems to be no worse than the better one, it's no reason to trust in it.
- */
-static enum mapping winner(const struct mapper *map, const struct trial *trial)
-{
-	enum mapping best = map->mapping;
-
-	if (beats(map, trial, MAPPING_LOCAL, MAPPING_INTERLEAVED))
-		best = MAPPING_LOCAL;
-	else if (beats(map, trial, MAPPING_INTERLEAVED, MAPPING_LOCAL))
-		best = MAPPING_INTERLEAVED;
-	return beats(map, trial, MAPPING_NONE, best) ? MAPPING_NONE : best;
-}
-
-/*
- * May the rounds that are left still change the mapping?  Most trials of a VM that is where it
- * should be end behind one round.
- */
-static bool is_open(const struct mapper *map, const struct trial *trial)
-{
-	int m;
-
-	if (trial->rounds == map->options->rounds)
-		return false;
-	for (m = 0; m < MAPPINGS; m++)
-		if (m != (int)map->mapping && wins_rounds(trial, m, map->mapping))
-			return true;
-	/* From none to the better one of the others, which isn't compared with none. */
-	return map->mapping == MAPPING_NONE &&
-	       (wins_rounds(trial, MAPPING_LOCAL, MAPPING_INTERLEAVED) ||
-		wins_rounds(trial, MAPPING_INTERLEAVED, MAPPING_LOCAL));
-}
-
-/* What the trial cost: so many seconds of the present mapping would have done the rest. */
-static double lost_seconds(const struct mapper *map, const struct trial *trial)
-{
-	const enum objective objective = map->options->objective;
-	double lost = 0;
-	int m;
-
-	for (m = 0; m < MAPPINGS; m++)
-		lost += trial->ns[m] / 1e9 * (1 - score(objective, &trial->sum[m]) /
-					      score(objective, &trial->sum[map->mapping]));
-	return lost;
 }
 
 static bool may_change(const struct mapper *map, uint64_t now)
@@ -487,13 +371,13 @@ static void print_json(const struct mapper *map, const struct trial *trial, enum
 	json_object_object_add(o, "id", json_object_new_uint64(map->vm.info.id));
 	json_object_object_add(o, "name", json_text(map->vm.name));
 	json_object_object_add(o, "objective",
-			       json_text(objective_names[map->options->objective]));
+			       json_text(objective_name(map->options->objective)));
 	json_object_object_add(o, "mapping", json_text(mapping_name(map->mapping)));
 	json_object_object_add(o, "was", json_text(mapping_name(was)));
 	json_object_object_add(o, "reason", json_text(reason));
 	json_object_object_add(o, "power", json_text(map->meter.zones ? "measured" : "model"));
 	json_object_object_add(o, "rounds", json_object_new_uint64(trial->rounds));
-	json_object_object_add(o, "lost", json_number(lost_seconds(map, trial)));
+	json_object_object_add(o, "lost", json_number(trial_lost(trial, map->mapping)));
 	for (i = 0; i < MAPPINGS && trial->rounds; i++)
 		json_object_object_add(o, mapping_name(i), trial_json(trial, i));
 	json_object_object_add(o, "vcpu", cpus_json(map));
@@ -521,7 +405,7 @@ static void print(const struct mapper *map, const struct trial *trial, enum mapp
 		if (i != (int)map->mapping && !isnan(gain))
 			printf(", %+.1f%% to %s", 100 * gain, mapping_name(i));
 	}
-	printf(" (%s%s): %s\n", objective_names[objective],
+	printf(" (%s%s): %s\n", objective_name(objective),
 	       objective != FOR_PERFORMANCE && !map->meter.zones ? " by the model" : "", reason);
 	fflush(stdout);
 }
@@ -530,7 +414,7 @@ static void print(const struct mapper *map, const struct trial *trial, enum mapp
 
 static enum status decide(struct mapper *map, const struct trial *trial)
 {
-	enum mapping was = map->mapping, best = winner(map, trial);
+	enum mapping was = map->mapping, best = trial_winner(trial);
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	const char *reason = "better in each round";
 	enum status status;
@@ -556,18 +440,15 @@ static enum status decide(struct mapper *map, const struct trial *trial)
 /* @go_on: false: a signal came, and vCPUs are wherever they were tried last. */
 static enum status try_all(struct mapper *map, bool *go_on)
 {
-	struct trial trial = { };
 	enum status status = STATUS_OK;
-	int i;
+	struct trial trial;
 
-	for (i = 0; i < MAPPINGS; i++)
-		progress_init(&trial.sum[i], &map->meter);
-	while (!status && *go_on && is_open(map, &trial))
+	trial_init(&trial, &map->meter, map->options->objective, map->mapping);
+	while (!status && *go_on && trial.rounds < map->options->rounds && trial_is_open(&trial))
 		status = try_round(map, &trial, go_on);
 	if (!status && *go_on)
 		status = decide(map, &trial);
-	for (i = 0; i < MAPPINGS; i++)
-		progress_free(&trial.sum[i]);
+	trial_free(&trial);
 	return status;
 }
 
@@ -780,7 +661,7 @@ static error_t parse_objective(struct argp_state *state, const char *arg,
 	int i;
 
 	for (i = 0; i < OBJECTIVES; i++) {
-		if (!strcmp(arg, objective_names[i])) {
+		if (!strcmp(arg, objective_name(i))) {
 			options->objective = i;
 			return 0;
 		}

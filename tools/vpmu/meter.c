@@ -275,6 +275,18 @@ void progress_add(struct progress *progress, const struct meter *meter,
 	free(busy);
 }
 
+void progress_sum(struct progress *progress, const struct meter *meter, const struct progress *more)
+{
+	size_t i;
+
+	progress->seconds += more->seconds;
+	progress->instructions += more->instructions;
+	progress->runnable += more->runnable;
+	progress->joules += more->joules;
+	for (i = 0; i < meter->cpus; i++)
+		progress->busy[i] += more->busy[i];
+}
+
 void progress_free(struct progress *progress)
 {
 	free(progress->busy);
