@@ -3,7 +3,8 @@
  * vpmu map: where the vCPUs of a VM should run, found by trying.
  *
  * The VM runs for a moment in each mapping, several times.  What is compared is the guest's own
- * progress and the host's power, so that no model of the machine is needed.
+ * progress and the host's power, so that no model of the machine is needed.  With --fit, such trials
+ * teach models, and these decide where they are sure.
  */
 #include "cmd.h"
 
@@ -17,6 +18,7 @@
 #include <time.h>
 
 #include "domains.h"
+#include "learn.h"
 #include "meter.h"
 #include "output.h"
 #include "trial.h"
@@ -45,6 +47,8 @@
  * @interval: ns between two looks
  * @trial: ns that the VM runs in a mapping, in a round; 0: as what is measured wants
  * @rounds: how many at most
+ * @fit: the file of what was learnt; NULL: nothing is learnt
+ * @fills: events of where loads are from; NULL: those of this CPU
  */
 struct map_options {
 	struct context *ctx;
@@ -52,6 +56,8 @@ struct map_options {
 	enum objective objective;
 	bool dry_run, once;
 	uint64_t interval, trial, rounds;
+	const char *fit;
+	char *fills;
 };
 
 /**
@@ -77,8 +83,9 @@ struct mapped_vcpu {
  * @domains: of these CPUs
  * @meter: of @vcpu
  * @metered: @meter is open
+ * @learner: of options->fit
  * @mapping: the present one
- * @speed: instructions of a vCPU per ns that it was runnable, when that was decided
+ * @speed: instructions of a vCPU per ns that it was runnable, when that was decided; NaN: not known
  * @load: vCPUs that were runnable then, on average
  * @changed: when it was changed, the last times, as a ring; ns
  * @changes: how often it was changed
@@ -93,10 +100,27 @@ struct mapper {
 	struct domains domains;
 	struct meter meter;
 	bool metered;
+	struct learner learner;
 	enum mapping mapping;
 	double speed, load;
 	uint64_t changed[MAX_CHANGES];
 	size_t changes;
+};
+
+/**
+ * struct decision - what print() tells
+ * @was: the mapping before it
+ * @reason: why it is what it is now
+ * @by_model: there was no trial
+ * @advice: what the models said, with or without one
+ * @measured: what that should have been; NaN: there was no trial
+ */
+struct decision {
+	enum mapping was;
+	const char *reason;
+	bool by_model;
+	struct advice advice;
+	double measured;
 };
 
 /* ---- signals, which end the program, but not within a change */
@@ -210,18 +234,34 @@ static enum status put_vcpus(struct mapper *map, enum mapping mapping)
 
 /* ---- measuring */
 
-static int open_meter(struct mapper *map)
+static int *list_tids(const struct mapper *map)
 {
-	int *tid = xrealloc(NULL, (map->vcpus + 1) * sizeof(*tid)), r;
+	int *tid = xrealloc(NULL, (map->vcpus + 1) * sizeof(*tid));
 	size_t i;
 
 	for (i = 0; i < map->vcpus; i++)
 		tid[i] = map->vcpu[i].tid;
+	return tid;
+}
+
+static int open_meter(struct mapper *map)
+{
+	int *tid = list_tids(map), r;
+
 	r = meter_open(&map->meter, map->options->ctx->proc, METER_POWER, METER_CPUS, tid,
 		       map->vcpus);
 	map->metered = !r;
 	free(tid);
 	return r;
+}
+
+static uint64_t trial_of(const struct mapper *map)
+{
+	const struct map_options *options = map->options;
+
+	if (options->trial)
+		return options->trial;
+	return options->objective == FOR_PERFORMANCE || map->meter.zones ? TRIAL : TRIAL_TICKS;
 }
 
 /* What is between two looks; false: a signal came */
@@ -238,6 +278,37 @@ static bool measure(const struct mapper *map, uint64_t ns, struct progress *prog
 	reading_free(&before);
 	reading_free(&now);
 	return go_on;
+}
+
+/*
+ * With --fit, also where loads are from.  That takes counters of the host's, which others have at other
+ * times.
+ */
+static enum status measure_loads(const struct mapper *map, struct progress *progress, bool *go_on)
+{
+	struct fill_counter counter;
+	struct fills fills;
+	int *tid, r, i;
+
+	if (!map->options->fit) {
+		*go_on = measure(map, trial_of(map), progress);
+		return STATUS_OK;
+	}
+	tid = list_tids(map);
+	r = fills_open(&counter, &map->learner.events, tid, map->vcpus);
+	free(tid);
+	if (r == -ESRCH)
+		return ended(map);
+	if (r) {
+		warnx("where loads are from: %s", strerror(-r));
+		return STATUS_ERROR;
+	}
+	*go_on = measure(map, trial_of(map), progress);
+	fills_read(&counter, &fills);
+	fills_close(&counter);
+	for (i = 0; i < FILL_SOURCES; i++)
+		progress->loads[i] += fills.loads[i];
+	return STATUS_OK;
 }
 
 static double speed_of(const struct progress *p)
@@ -269,15 +340,6 @@ static void note_busy(struct mapper *map, const struct progress *p)
 
 /* ---- a trial */
 
-static uint64_t trial_of(const struct mapper *map)
-{
-	const struct map_options *options = map->options;
-
-	if (options->trial)
-		return options->trial;
-	return options->objective == FOR_PERFORMANCE || map->meter.zones ? TRIAL : TRIAL_TICKS;
-}
-
 /* The VM runs in @mapping; the caches have to fill first. */
 static enum status try_mapping(struct mapper *map, enum mapping mapping, struct progress *p,
 			       bool *go_on)
@@ -288,8 +350,8 @@ static enum status try_mapping(struct mapper *map, enum mapping mapping, struct 
 		status = put_vcpus(map, mapping);
 	if (status)
 		return status;
-	*go_on = pause_for(trial_of(map) / 4) && measure(map, trial_of(map), p);
-	return STATUS_OK;
+	*go_on = pause_for(trial_of(map) / 4);
+	return *go_on ? measure_loads(map, p, go_on) : STATUS_OK;
 }
 
 /* All mappings once, in this order or the other way round: what grows with time is fair to all. */
@@ -360,9 +422,20 @@ static struct json_object *trial_json(const struct trial *trial, enum mapping ma
 	return o;
 }
 
+/* By how much what was measured may differ from what the models say, and what that is */
+static void add_fit_json(struct json_object *o, const struct decision *decision)
+{
+	const struct prediction *saves = &decision->advice.saves;
+
+	json_object_object_add(o, "by", json_text(decision->by_model ? "model" : "trial"));
+	json_object_object_add(o, "predicted", json_number(saves->value));
+	json_object_object_add(o, "band", json_number(isinf(saves->band) ? NAN : saves->band));
+	json_object_object_add(o, "measured", json_number(decision->measured));
+}
+
 /* One line each, for logs and for programs */
-static void print_json(const struct mapper *map, const struct trial *trial, enum mapping was,
-		       const char *reason)
+static void print_json(const struct mapper *map, const struct trial *trial,
+		       const struct decision *decision)
 {
 	struct json_object *o = json_object_new_object();
 	int i;
@@ -370,11 +443,12 @@ static void print_json(const struct mapper *map, const struct trial *trial, enum
 	json_object_object_add(o, "time", json_number(clock_ns(CLOCK_REALTIME) / 1e9));
 	json_object_object_add(o, "id", json_object_new_uint64(map->vm.info.id));
 	json_object_object_add(o, "name", json_text(map->vm.name));
-	json_object_object_add(o, "objective",
-			       json_text(objective_name(map->options->objective)));
+	json_object_object_add(o, "objective", json_text(objective_name(map->options->objective)));
 	json_object_object_add(o, "mapping", json_text(mapping_name(map->mapping)));
-	json_object_object_add(o, "was", json_text(mapping_name(was)));
-	json_object_object_add(o, "reason", json_text(reason));
+	json_object_object_add(o, "was", json_text(mapping_name(decision->was)));
+	json_object_object_add(o, "reason", json_text(decision->reason));
+	if (map->options->fit)
+		add_fit_json(o, decision);
 	json_object_object_add(o, "power", json_text(map->meter.zones ? "measured" : "model"));
 	json_object_object_add(o, "rounds", json_object_new_uint64(trial->rounds));
 	json_object_object_add(o, "lost", json_number(trial_lost(trial, map->mapping)));
@@ -384,20 +458,20 @@ static void print_json(const struct mapper *map, const struct trial *trial, enum
 	json_print(stdout, o, false);
 }
 
-static void print(const struct mapper *map, const struct trial *trial, enum mapping was,
-		  const char *reason)
+static void print(const struct mapper *map, const struct trial *trial,
+		  const struct decision *decision)
 {
 	const enum objective objective = map->options->objective;
 	int i;
 
 	if (map->options->ctx->json) {
-		print_json(map, trial, was, reason);
+		print_json(map, trial, decision);
 		fflush(stdout);
 		return;
 	}
 	printf("%s: %s", map->vm.name, mapping_name(map->mapping));
-	if (was != map->mapping)
-		printf(" instead of %s", mapping_name(was));
+	if (decision->was != map->mapping)
+		printf(" instead of %s", mapping_name(decision->was));
 	for (i = 0; i < MAPPINGS && trial->rounds; i++) {
 		double gain = score(objective, &trial->sum[map->mapping]) /
 			      score(objective, &trial->sum[i]) - 1;
@@ -406,39 +480,51 @@ static void print(const struct mapper *map, const struct trial *trial, enum mapp
 			printf(", %+.1f%% to %s", 100 * gain, mapping_name(i));
 	}
 	printf(" (%s%s): %s\n", objective_name(objective),
-	       objective != FOR_PERFORMANCE && !map->meter.zones ? " by the model" : "", reason);
+	       objective != FOR_PERFORMANCE && !map->meter.zones ? " by the model" : "",
+	       decision->reason);
 	fflush(stdout);
 }
 
 /* ---- decisions */
 
-static enum status decide(struct mapper *map, const struct trial *trial)
+static enum status decide(struct mapper *map, enum mapping best, const struct trial *trial,
+			  struct decision *decision)
 {
-	enum mapping was = map->mapping, best = trial_winner(trial);
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-	const char *reason = "better in each round";
 	enum status status;
 
-	if (best == was) {
-		reason = "nothing is better in each round";
-	} else if (!may_change(map, now)) {
-		reason = "changed too often";
-		best = was;
+	decision->was = map->mapping;
+	if (best != map->mapping && !may_change(map, now)) {
+		decision->reason = "changed too often";
+		best = map->mapping;
 	}
 	status = put_vcpus(map, best);
 	if (status)
 		return status;
-	if (best != was)
+	if (best != map->mapping)
 		map->changed[map->changes++ % MAX_CHANGES] = now;
 	map->mapping = best;
-	map->speed = speed_of(&trial->sum[best]);
-	map->load = load_of(&trial->sum[best]);
-	print(map, trial, was, reason);
+	print(map, trial, decision);
 	return STATUS_OK;
 }
 
-/* @go_on: false: a signal came, and vCPUs are wherever they were tried last. */
-static enum status try_all(struct mapper *map, bool *go_on)
+static enum status decide_by_trial(struct mapper *map, const struct trial *trial,
+				   struct decision *decision)
+{
+	enum mapping best = trial_winner(trial);
+	enum status status;
+
+	decision->reason = best == map->mapping ? "nothing is better in each round" :
+						  "better in each round";
+	status = decide(map, best, trial, decision);
+	map->speed = speed_of(&trial->sum[map->mapping]);
+	map->load = load_of(&trial->sum[map->mapping]);
+	return status;
+}
+
+/* @now: with --fit.  @go_on: false: a signal came, and vCPUs are wherever they were tried last. */
+static enum status try_all(struct mapper *map, const struct situation *now,
+			   struct decision *decision, bool *go_on)
 {
 	enum status status = STATUS_OK;
 	struct trial trial;
@@ -446,11 +532,82 @@ static enum status try_all(struct mapper *map, bool *go_on)
 	trial_init(&trial, &map->meter, map->options->objective, map->mapping);
 	while (!status && *go_on && trial.rounds < map->options->rounds && trial_is_open(&trial))
 		status = try_round(map, &trial, go_on);
+	if (!status && *go_on && now)
+		decision->measured = learner_learn(&map->learner, now, &trial);
 	if (!status && *go_on)
-		status = decide(map, &trial);
+		status = decide_by_trial(map, &trial, decision);
 	trial_free(&trial);
 	return status;
 }
+
+/* ---- decisions by what was learnt */
+
+static enum status decide_by_model(struct mapper *map, struct decision *decision)
+{
+	const struct prediction *saves = &decision->advice.saves;
+	const struct trial none = { };
+	enum status status;
+	char *reason;
+
+	/* Better by less than nothing: "local takes 3% less" is what "interleaved takes 3% more" means. */
+	reason = xasprintf("by the fit, %s takes %.1f%% \u00b1 %.1f%% less than %s",
+			   mapping_name(saves->value > 0 ? MAPPING_LOCAL : MAPPING_INTERLEAVED),
+			   100 * fabs(saves->value), 100 * saves->band,
+			   mapping_name(saves->value > 0 ? MAPPING_INTERLEAVED : MAPPING_LOCAL));
+	decision->reason = reason;
+	decision->by_model = true;
+	/* In another mapping it has another speed, which the next look tells. */
+	if (decision->advice.mapping != map->mapping)
+		map->speed = NAN;
+	status = decide(map, decision->advice.mapping, &none, decision);
+	free(reason);
+	if (!status)
+		learner_note(&map->learner);
+	return status;
+}
+
+static enum status measure_windows(const struct mapper *map, struct situation *now, bool *go_on)
+{
+	enum status status = STATUS_OK;
+	int i;
+
+	for (i = 0; i < LEARN_WINDOWS && !status && *go_on; i++) {
+		status = measure_loads(map, &now->window[i], go_on);
+		progress_sum(&now->sum, &map->meter, &now->window[i]);
+	}
+	return status;
+}
+
+static enum status ask_or_try(struct mapper *map, bool *go_on)
+{
+	struct decision decision = { .advice = { MAPPINGS, { NAN, INFINITY } }, .measured = NAN };
+	struct situation now = {
+		.objective = map->options->objective, .powercap = map->meter.zones,
+		.present = map->mapping, .vcpus = map->vcpus, .domains = &map->domains,
+	};
+	enum status status;
+	int i;
+
+	if (!map->options->fit)
+		return try_all(map, NULL, &decision, go_on);
+	progress_init(&now.sum, &map->meter);
+	for (i = 0; i < LEARN_WINDOWS; i++)
+		progress_init(&now.window[i], &map->meter);
+	status = measure_windows(map, &now, go_on);
+	if (!status && *go_on) {
+		decision.advice = learner_ask(&map->learner, &now);
+		if (decision.advice.mapping == MAPPINGS)
+			status = try_all(map, &now, &decision, go_on);
+		else
+			status = decide_by_model(map, &decision);
+	}
+	for (i = 0; i < LEARN_WINDOWS; i++)
+		progress_free(&now.window[i]);
+	progress_free(&now.sum);
+	return status;
+}
+
+/* ---- looks */
 
 static bool differs(double a, double b)
 {
@@ -467,6 +624,10 @@ static bool look(struct mapper *map, bool *idle, bool *phase)
 	go_on = measure(map, trial_of(map), &p);
 	if (go_on) {
 		note_busy(map, &p);
+		if (isnan(map->speed)) {
+			map->speed = speed_of(&p);
+			map->load = load_of(&p);
+		}
 		*idle = load_of(&p) < IDLE;
 		*phase = differs(speed_of(&p), map->speed) || differs(load_of(&p), map->load);
 	}
@@ -477,8 +638,12 @@ static bool look(struct mapper *map, bool *idle, bool *phase)
 static void report_idle(const struct mapper *map)
 {
 	const struct trial none = { };
+	const struct decision decision = {
+		.was = map->mapping, .reason = "the VM is idle",
+		.advice = { MAPPINGS, { NAN, INFINITY } }, .measured = NAN,
+	};
 
-	print(map, &none, map->mapping, "the VM is idle");
+	print(map, &none, &decision);
 }
 
 /* vCPUs come and go.  Those that stay are where they were put, new ones where the VMM may be. */
@@ -536,7 +701,7 @@ static enum status follow(struct mapper *map)
 			return status;
 		if (!idle && (!since || changed || since >= wait ||
 			      (phase && since >= wait / 4))) {
-			status = try_all(map, &go_on);
+			status = ask_or_try(map, &go_on);
 			if (status || !go_on)
 				return status;
 			wait = map->mapping != was || !since ? map->options->interval : BACK_OFF * wait;
@@ -563,7 +728,7 @@ static enum status once(struct mapper *map)
 		report_idle(map);
 		return STATUS_OK;
 	}
-	status = try_all(map, &go_on);
+	status = ask_or_try(map, &go_on);
 	if (!status && !go_on)
 		status = put_vcpus(map, MAPPING_NONE);
 	return status;
@@ -655,6 +820,9 @@ static enum status map_run(struct mapper *map)
 
 /* ---- arguments */
 
+/* Options without a letter */
+enum { KEY_FIT = 0x100, KEY_FILLS };
+
 static error_t parse_objective(struct argp_state *state, const char *arg,
 			       struct map_options *options)
 {
@@ -697,6 +865,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!parse_seconds(arg, &options->trial))
 			argp_error(state, "trial '%s': seconds from 0.01 to 86400", arg);
 		return 0;
+	case KEY_FIT:
+		options->fit = arg ? arg : LEARN_FILE;
+		return 0;
+	case KEY_FILLS:
+		options->fills = arg;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (options->vm)
 			argp_error(state, "unexpected argument '%s'", arg);
@@ -705,6 +879,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "missing VM");
 		return EINVAL;
+	case ARGP_KEY_END:
+		if (options->fills && !options->fit)
+			argp_error(state, "--fills needs --fit");
+		if (options->fit && (options->dry_run || options->objective == FOR_NONE))
+			argp_error(state, "--fit needs a decision, which --dry-run and --for none don't make");
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -720,6 +900,11 @@ static enum status run(struct context *ctx, int argc, char **argv)
 	enum status status;
 
 	argp_parse(map_command.argp, argc, argv, 0, NULL, &options);
+	if (options.fit) {
+		status = learner_open(&map.learner, options.fit, options.fills);
+		if (status)
+			return status;
+	}
 	if (device_open(&dev))
 		return STATUS_ERROR;
 	status = vm_lookup(&dev, ctx->proc, options.vm, &map.vm, stderr);
@@ -727,6 +912,7 @@ static enum status run(struct context *ctx, int argc, char **argv)
 		status = map_run(&map);
 	if (map.metered)
 		meter_close(&map.meter);
+	learner_close(&map.learner);
 	domains_free(&map.domains);
 	free(map.vcpu);
 	device_close(&dev);
@@ -735,6 +921,10 @@ static enum status run(struct context *ctx, int argc, char **argv)
 
 static const struct argp_option option_list[] = {
 	{ "dry-run", 'n', NULL, 0, "Show where vCPUs would be, and change nothing", 0 },
+	{ "fills", KEY_FILLS, "SOURCE=EVENT,...", 0,
+	  "With --fit: count these for where loads are from, as vpmu pages does", 0 },
+	{ "fit", KEY_FIT, "FILE", OPTION_ARG_OPTIONAL,
+	  "Learn from trials, and decide without one where that is sure (" LEARN_FILE ")", 0 },
 	{ "for", 'f', "OBJECTIVE", 0,
 	  "What is better: performance (default), power, energy; or none, to undo it", 0 },
 	{ "interval", 'i', "SECONDS", 0, "Between two looks at the VM (10)", 0 },

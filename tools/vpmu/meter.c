@@ -285,6 +285,8 @@ void progress_sum(struct progress *progress, const struct meter *meter, const st
 	progress->joules += more->joules;
 	for (i = 0; i < meter->cpus; i++)
 		progress->busy[i] += more->busy[i];
+	for (i = 0; i < FILL_SOURCES; i++)
+		progress->loads[i] += more->loads[i];
 }
 
 void progress_free(struct progress *progress)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fills.h"
+
 /* Folders of the kernel's */
 #define METER_POWER	"/sys/class/powercap"
 #define METER_CPUS	"/sys/devices/system/cpu"
@@ -67,12 +69,14 @@ struct reading {
  * @runnable: seconds that the vCPUs ran or waited for a CPU, all together
  * @busy: of each CPU of the host, seconds with work
  * @joules: of all sockets, measured or by the model
+ * @loads: of all vCPUs, by where they are from; 0 unless whoever measures adds them
  */
 struct progress {
 	double seconds;
 	double instructions, runnable;
 	double *busy;
 	double joules;
+	double loads[FILL_SOURCES];
 };
 
 /*
