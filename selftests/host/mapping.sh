@@ -2,14 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # On an emulated Intel host of two sockets, with two CPUs each, whose memory takes time (pmu_sockets=1), and the module:
-# does "vpmu map" choose well? mapping.sh [KERNEL...]: these of the twelve below, or all. Needs BUILD and PROGRAMS.
+# does "vpmu map" choose well? mapping.sh [KERNEL...]: these of the twelve of demand.sh, or all. Needs BUILD and PROGRAMS.
 #
 # What "vpmu pages" says of where loads are from is that of the guests whose sources are known.
 #
 # What a trial costs is what the guest hasn't done meanwhile, and what "vpmu map" says of that.
-#
-# The regret of a choice is by how much the better one of local and interleaved beats it. The guest's own count of what
-# it has done says how fast it was, and a model of power which sockets that took (tools/vpmu/meter.h).
 
 here=$(dirname "$(readlink -f "$0")")
 . "$here/../tap.sh"
@@ -18,60 +15,7 @@ vpmu=$BUILD/vpmu/vpmu
 dir=$(mktemp -d) || exit
 cd "$dir" || exit
 . "$here/rawvm.sh"
-
-# What each of two vCPUs does (rawvm demand): lines of its own and lines that both have, each with 1 if it writes there,
-# and what it computes. A private cache has 1,024 lines, a last-level cache 16,384.
-kernels=(
-	# They share.
-	'ping 0 0 8 1 0'
-	'counter 0 0 64 1 2000'
-	'table 0 0 4096 1 0'
-	'blackboard 1024 0 8192 1 0'
-	# They want last-level caches, or ports to memory, of their own.
-	'reader 32768 0 0 0 0'
-	'writer 32768 1 0 0 0'
-	'cached 12288 0 0 0 0'
-	'worker 10240 1 0 0 3000'
-	# Neither.
-	'computer 0 0 0 0 10000'
-	'small 512 1 0 0 1000'
-	'fitting 4096 0 0 0 0'
-	'seldom 64 1 1 1 200000'
-)
-modprobe msr
-
-# switch VALUE: 1 or 0
-switch() {
-	printf '%b' "\\x0$1\\0\\0\\0\\0\\0\\0\\0" |
-		dd of=/dev/cpu/0/msr bs=8 oflag=seek_bytes seek=$((0xc0de0200)) status=none
-}
-
-# Sets now (us) and passes
-ask() {
-	printf . >stdin
-	read -r passes <&3
-	now=${EPOCHREALTIME/./}
-}
-
-# speed: sets it to passes in a second, and sockets to how many the vCPUs are on
-speed() {
-	local began from
-	sleep 0.02
-	ask
-	began=$now from=$passes
-	sleep 0.05
-	ask
-	speed=$(((passes - from) * 1000000 / (now - began)))
-	sockets=$(for tid in "${tids[@]}"; do
-		cut -d ' ' -f 39 /proc/"$pid"/task/"$tid"/stat
-	done | awk '{ print int($1 / 2) }' | sort -u | wc -l)
-}
-
-# pin CPUS CPUS
-pin() {
-	taskset -cp "$1" "${tids[0]}" >/dev/null
-	taskset -cp "$2" "${tids[1]}" >/dev/null
-}
+. "$here/demand.sh"
 
 # As many events as the host has counters, so that nothing is estimated
 miss=MEM_LOAD_L3_MISS_RETIRED
@@ -93,23 +37,15 @@ loads_are_from() {
 	)" True
 }
 
-# decided N: until N trials are over; then as ask
-decided() {
-	until [ "$(wc -l <trials)" -ge "$1" ]; do
-		sleep 0.02
-	done
-	ask
-}
-
 # By default, trials of a guest that goes on as it does begin 0, 10, 50 and 210 s behind the first look.
 check_cost() {
 	local map times
 	: >trials
 	"$vpmu" map $pid -i 0.25 --json >trials 2>err &
 	map=$!
-	decided 1
+	decided trials 1
 	times="$now $passes"
-	decided 3
+	decided trials 3
 	times+=" $now $passes"
 	# The next one is 4 s away.
 	sleep 0.3
@@ -179,41 +115,6 @@ for kernel in "${kernels[@]}"; do
 done
 switch 0
 
-relay python3 - <<'END'
-import sys
-
-def power(sockets):
-    return 104.63 + 8.69 * sockets + 1.62 * 2
-
-def score(objective, speed, sockets):
-    watts = power(sockets)
-    return {"performance": speed, "power": 1 / watts, "energy": speed / watts}[objective]
-
-sums, worst, rows = {}, {}, 0
-for line in open("results"):
-    kernel, objective, *numbers, status, mapping = line.split()
-    near, far, free, free_sockets, chosen, sockets = map(int, numbers)
-    scores = {
-        "local": score(objective, near, 1), "interleaved": score(objective, far, 2),
-        "scheduler": score(objective, free, free_sockets), "map": score(objective, chosen, sockets),
-    }
-    best = max(scores["local"], scores["interleaved"])
-    rows += 1
-    for name in scores:
-        regret = max(best / scores[name], 1)
-        sums[name] = sums.get(name, 0) + regret
-        worst[name] = max(worst.get(name, 1), regret)
-        if name == "map":
-            print(f"# {kernel}, {objective}: {mapping}, regret {regret:.3f}")
-    if status != "0":
-        print(f"not ok - {kernel}, {objective}: status {status}")
-mean = {name: total / rows for name, total in sums.items()}
-for name in mean:
-    print(f"# {name}: mean regret {mean[name]:.3f}, worst {worst[name]:.3f}")
-print("ok" if mean["map"] <= 1.02 else "not ok", "- mean regret")
-print("ok" if worst["map"] <= 1.10 else "not ok", "- worst regret")
-for name in "local", "interleaved", "scheduler":
-    print("ok" if mean["map"] <= mean[name] else "not ok", f"- no worse than {name} always")
-END
+judge
 rm -r "$dir"
 finish

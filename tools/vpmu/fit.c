@@ -88,11 +88,11 @@ static void standardise(struct regression *r, const struct fit_sample *sample, s
 			squares += pow(sample[i].feature[j] - r->mean[j], 2);
 		deviation = sqrt(squares / samples);
 		r->matter += deviation > FIT_SAME;
-		r->scale[j] = fmax(deviation, FIT_SAME);
+		r->scale[j] = deviation > FIT_SAME ? deviation : INFINITY;
 	}
 }
 
-/* Standardised, and 1 behind them */
+/* Standardised, 0 if it's the same in all samples; and 1 behind them */
 static void row_of(const struct regression *r, const double *feature, double x[FIT_UNKNOWNS])
 {
 	size_t j;
@@ -267,6 +267,17 @@ static double deviation_near(const struct regression *r, const struct fit_group 
 	return sqrt(sum / n);
 }
 
+/* What is the same in all samples isn't in the model, which is for VMs that have it, too. */
+static bool has_the_same(const struct regression *r, const double *feature)
+{
+	size_t j;
+
+	for (j = 0; j < r->unknowns - 1; j++)
+		if (isinf(r->scale[j]) && fabs(feature[j] - r->mean[j]) > 2 * FIT_SAME)
+			return false;
+	return true;
+}
+
 /*
  * A new observation's deviation is sqrt(1 + h) times that of all, and a leverage h that is larger than
  * each sample's is extrapolation: Montgomery, Peck, Vining, 3.5 and 3.8.
@@ -282,7 +293,7 @@ struct prediction fit_predict(const struct fit *fit, const char *name, const dou
 		return prediction;
 	regress_best(&r, group, fit->features);
 	prediction.value = regression_value(&r, feature, &leverage);
-	if (leverage <= r.limit && group->samples >= 2 * r.matter)
+	if (leverage <= r.limit && has_the_same(&r, feature) && group->samples >= 2 * r.matter)
 		prediction.band = 2 * deviation_near(&r, group, feature) * sqrt(1 + leverage);
 	free(r.residual);
 	return prediction;

@@ -21,7 +21,7 @@
 /* It says nothing with less than that, or than twice as many as it has unknowns that matter. */
 #define FIT_LEAST	12
 
-/* Features that differ by less than that are the same: their units should be such that that's so. */
+/* A feature with a smaller deviation is the same in all samples: its unit should be such that it's so. */
 #define FIT_SAME	0.05
 
 /**
@@ -106,7 +106,7 @@ int fit_lock(const char *path);
  * @unknowns: features and 1
  * @matter: how many of them aren't the same in all samples
  * @mean: of each feature
- * @scale: its standard deviation, FIT_SAME at least
+ * @scale: its standard deviation; infinite: it's the same in all samples
  * @ridge: what is added to the diagonal, but not for 1
  * @factor: Cholesky's, lower, of the normal equations' matrix
  * @coefficient: of each feature, that of 1 last

@@ -218,8 +218,10 @@ static void nothing_is_known_of_another_constant(void **state)
 	size_t i;
 
 	for (i = 0; i < fit.group->samples; i++)
-		fit.group->sample[i].feature[2] = 2;
+		fit.group->sample[i].feature[2] = 2 + FIT_SAME / 100 * any();
 	assert_true(is_known(&fit, 0, 10, 2));
+	assert_true(is_known(&fit, 0, 10, 2 - 1.5 * FIT_SAME));
+	assert_false(is_known(&fit, 0, 10, 2 - 2.5 * FIT_SAME));
 	assert_false(is_known(&fit, 0, 10, 4));
 	fit_free(&fit);
 }
@@ -297,6 +299,7 @@ static void the_better_one_is_chosen_if_that_is_sure(void **state)
 		is_chosen(m, 0.005, 0.01, m);
 	}
 	is_chosen(MAPPING_NONE, 0.5, 0.49, MAPPINGS);
+	is_chosen(MAPPING_NONE, -0.5, 0.49, MAPPINGS);
 	is_chosen(MAPPING_NONE, 0.005, 0.016, MAPPINGS);
 	/* It's better, or the other one isn't. */
 	is_chosen(MAPPING_LOCAL, 0.5, 0.51, MAPPING_LOCAL);
@@ -363,9 +366,9 @@ static void what_is_saved_is_loaded(void **state)
 	fit_free(&other);
 }
 
-static void put(const char *text)
+static void put(const char *name, const char *text)
 {
-	FILE *file = fopen(path, "w");
+	FILE *file = fopen(name, "w");
 
 	assert_non_null(file);
 	fputs(text, file);
@@ -379,7 +382,7 @@ static void is_refused(const char *text, const char *because)
 	FILE *file;
 	char *why;
 
-	put(text);
+	put(path, text);
 	assert_false(load(&fit, "x", FEATURES, &why));
 	if (!strstr(why, because))
 		fail_msg("'%s' isn't said of %s: %s", because, text, why);
@@ -426,7 +429,7 @@ static void one_that_cannot_be_written_stays(void **state)
 {
 	struct fit fit = any_fit(3, 0), other;
 	struct json_object *o = machine("x");
-	char *why, *part = xasprintf("%s.part", path);
+	char *why, *part = xasprintf("%s.part", path), *elsewhere = xasprintf("%s/else", folder);
 
 	save(&fit, "x");
 	fit_add(&fit, "b", &fit.group->sample[0]);
@@ -435,16 +438,22 @@ static void one_that_cannot_be_written_stays(void **state)
 	assert_non_null(strstr(why, path));
 	free(why);
 	rmdir(part);
-	/* What was left of one that was killed is no obstacle. */
-	assert_int_equal(symlink("/dev/full", part), 0);
+	/* Nor is another one written instead. */
+	assert_int_equal(symlink(elsewhere, part), 0);
 	assert_false(fit_save(&fit, path, o, &why));
+	assert_int_equal(access(elsewhere, F_OK), -1);
 	free(why);
 	assert_true(load(&other, "x", FEATURES, &why));
 	assert_int_equal(other.groups, 1);
 	fit_free(&other);
 	fit_free(&fit);
 	json_object_put(o);
+	/* What was left of one that was killed is no obstacle. */
+	unlink(part);
+	put(part, "{\"vpmu_m");
+	save(&fit, "x");
 	free(part);
+	free(elsewhere);
 }
 
 static void one_at_a_time(void **state)
