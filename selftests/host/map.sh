@@ -75,6 +75,29 @@ for objective in performance energy; do
 	"$vpmu" map $pid --for none
 done
 
+# What trials teach; whether they teach well, mapping_fit.sh asks.
+samples='{name: len(rows) for name, rows in sorted(d["samples"].items())}'
+for n in 1 2; do
+	"$vpmu" map $pid --once -t 0.05 -r 1 --json --fit="$dir/fit/map.json" >out 2>err
+	is "learn, $n: status" $? 0
+	is "learn, $n: by a trial" "$(json '(d["by"], d["predicted"], d["band"], d["measured"] is None, d["rounds"])')" \
+		"('trial', None, None, False, 1)"
+	"$vpmu" map $pid --for none
+	cp fit/map.json out
+	is "learn, $n: a sample for each mapping" "$(json "$samples")" \
+		"{'performance, interleaved': $n, 'performance, local': $n, 'performance, none': $n}"
+done
+is "learn: how many features" "$(json '{len(row) - 1 for rows in d["samples"].values() for row in rows}')" \
+	"$(json '{len(d["machine"]["features"])}')"
+is "learn: the file" "$(ls fit; stat -c %a fit/map.json)" "map.json
+644"
+sed -i 's/"cpu":"/&Other/' fit/map.json
+cp fit/map.json before
+map 1 "is of another machine" $pid --once --fit="$dir/fit/map.json"
+is "another machine's: stays" "$(cmp fit/map.json before 2>&1)" ""
+is "another machine's: nothing is changed" "$(cpus)" "0-3 0-3"
+rm -r fit
+
 # Who pins vCPUs himself is left alone.
 taskset -cp 1 "${tids[1]}" >/dev/null
 map 1 "vCPU 1 is pinned by somebody else" $pid --once -t 0.05

@@ -43,7 +43,7 @@ _vpmu() {
 		'value of '*) value='' ;;
 		set,--freeze | set,-f | set,--tsc | set,-t | set,--events | set,-e) value='value of ' ;;
 		events,--perf | events,-p | events,--vendor | events,-v) value='value of ' ;;
-		map,-[firt] | map,--for | map,--interval | map,--rounds | map,--trial) value='value of ' ;;
+		map,-[firt] | map,--fills | map,--for | map,--interval | map,--rounds | map,--trial) value='value of ' ;;
 		pages,-[cefnst] | pages,--count | pages,--event | pages,--fills | pages,--seconds | pages,--timeout | pages,--windows) value='value of ' ;;
 		record,-[ceFmo] | record,--count | record,--event | record,--frequency) value='value of ' ;;
 		record,--records | record,--output | record,--qga | record,--map-program) value='value of ' ;;
@@ -75,7 +75,7 @@ _vpmu() {
 	serve,--listen | serve,-l) return ;;
 	stat,--interval | stat,-i | stat,--count | stat,-n | top,--delay | top,-d) return ;;
 	map,--for | map,-f) offer="performance power energy none" ;;
-	map,-[irt] | map,--interval | map,--rounds | map,--trial) return ;;
+	map,-[irt] | map,--fills | map,--interval | map,--rounds | map,--trial) return ;;
 	pages,-[cefnst] | pages,--count | pages,--event | pages,--fills | pages,--seconds | pages,--timeout | pages,--windows) return ;;
 	record,-[cFm] | record,--count | record,--frequency | record,--records) return ;;
 	record,-e | record,--event | record,--qga | report,-n | report,--rows | report,-g | report,--guest-map) return ;;
@@ -94,7 +94,7 @@ _vpmu() {
 		events) offer="--perf --each --vendor --json --help" ;;
 		info | list) offer="--json --help" ;;
 		export) offer="--format --guest-map --input --output --help" ;;
-		map) offer="--for --dry-run --once --interval --rounds --trial --json --help" ;;
+		map) offer="--for --dry-run --once --fit --fills --interval --rounds --trial --json --help" ;;
 		pages) offer="--count --event --fills --seconds --timeout --windows --json --help" ;;
 		record) offer="--call-graph --count --event --frequency --map-program --output --qga --records --help" ;;
 		report) offer="--guest-map --input --rows --json --help" ;;

@@ -54,7 +54,7 @@ for wrong in "" "nothing" "--nothing" "check x" "events x" "events --each" "even
 	"stat -n x" "set" "set #1" "set --freeze guest" "set #1 --freeze x" "set #1 --tsc x" \
 	"set #1 #2 --tsc wall" "set --all" "set #1 --all --tsc wall" "set --default #1 --tsc wall" "run" "run true" "run --on" "run --on --off true" "run --nothing true" "top 1 2" "top -d 0" "top -d 61" "help nothing" "help list stat" \
 	"serve x" "serve --listen" "serve -l x" "serve -l 65536" "serve -l -1" "serve -l :80" "serve -l 127.0.0.1" "serve -l ::1:80" "serve -l [::1]" "serve -l []:80" "serve -l localhost:80" "serve -l 1.2.3.4:" \
-	"export" "export -f x" "export -f trace x" "export -f perf" "map" "map a b" "map --for x a" "map -i x a" "map -r 0 a" "map -t 0 a" "pages" "pages a b" "pages -c 0 a" "pages -n x a" "pages -t 0 a" "pages -e r1 -f memory a" "pages -e r1 -f disk=r2 a" "pages -e r1 -f memory=x a" "record -c 0" "record -c x" "record -F 0" "record -m 100" "record -m 131072" "record --qga web" "report a b" "report -g map" "report -n 0" "stat -o -j" "stat -o -e" "stat -o -i 1" "stat -o -n 1"; do
+	"export" "export -f x" "export -f trace x" "export -f perf" "map" "map a b" "map --for x a" "map -i x a" "map -r 0 a" "map -t 0 a" "map --fit" "map --fills cache=r1 a" "map --fit --dry-run a" "map --fit --for none a" "map --fit --fills disk=r1 a" "map --fit --fills cache=x a" "pages" "pages a b" "pages -c 0 a" "pages -n x a" "pages -t 0 a" "pages -e r1 -f memory a" "pages -e r1 -f disk=r2 a" "pages -e r1 -f memory=x a" "record -c 0" "record -c x" "record -F 0" "record -m 100" "record -m 131072" "record --qga web" "report a b" "report -g map" "report -n 0" "stat -o -j" "stat -o -e" "stat -o -i 1" "stat -o -n 1"; do
 	# shellcheck disable=SC2086 # words
 	run 2 "$vpmu" $wrong
 	is "wrong: nothing on stdout" "$out" ""
@@ -159,6 +159,33 @@ has "set --all: which VM failed" "$err" "vpmu: VM #2 (PID 7): Input/output error
 is "set --all: others are set" "$(grep -c '"freeze": "guest"' "$tmp/out")" 2
 VPMU_FAKE="not-mine 1:1:1 2:1:1" run 1 "$vpmu" set --all --freeze guest
 is "set --all without the capability: one message" "$(grep -c CAP_SYS_ADMIN "$tmp/err")" 1
+
+# What vpmu map has learnt
+says "vpmu map: --fills needs --fit" map --fills cache=r1 a
+says "vpmu map: --fit needs a decision" map --fit --for none a
+says "vpmu map: --fit needs a decision" map --fit -n a
+LIBPFM_FORCE_PMU=amd64_fam10h_barcelona run 1 "$vpmu" map "--fit=$tmp/map.json" a
+has "map --fit: no events" "$err" "name them with --fills"
+fit=("--fit=$tmp/fit/map.json" --fills "cache=r1,memory=r2")
+run 3 "$vpmu" map "${fit[@]}" nobody
+is "map --fit: its folder" "$(ls -A "$tmp/fit" 2>&1)" ""
+# wrong TEXT MESSAGE: of such a file, which stays
+wrong() {
+	printf '%s' "$1" >"$tmp/fit/map.json"
+	run 1 "$vpmu" map "${fit[@]}" nobody
+	has "map --fit: $1" "$err" "vpmu: $tmp/fit/map.json $2"
+	is "map --fit: the file stays" "$(ls -A "$tmp/fit"; cat "$tmp/fit/map.json")" "map.json
+$1"
+}
+wrong '{"vpmu_map": 1, "mach' "isn't JSON: it is left alone, and --fit wants another FILE"
+wrong '{"who": "else"}' "isn't a file of vpmu map --fit"
+wrong '{"vpmu_map": 2}' "is of another version of vpmu"
+wrong '{"vpmu_map": 1, "machine": {"cpu": "GenuineIntel-5-4-3"}, "untried": 0, "samples": {}}' "is of another machine"
+run 1 "$vpmu" map --fit="$tmp/none/none/map.json" --fills cache=r1 nobody
+has "map --fit: no folder" "$err" "vpmu: $tmp/none/none/map.json: No such file"
+run 1 "$vpmu" map --fit="$tmp/fit" --fills cache=r1 nobody
+has "map --fit: a folder" "$err" "vpmu: $tmp/fit"
+rm -r "$tmp/fit"
 
 # Recordings: the made-up device has no profiles.
 VPMU_FAKE="1:1:1" run 1 "$vpmu" record -o "$tmp/none.data" -- true

@@ -29,10 +29,12 @@ offers "--call-graph --count --event --frequency --map-program --output --qga --
 offers '\#1 4194301 \#22 4194302' record ""
 offers '\#1 4194301 \#22 4194302' record -e cycles '#1' ""
 offers "" record -c ""
-offers "--for --dry-run --once --interval --rounds --trial --json --help" map -
+offers "--for --dry-run --once --fit --fills --interval --rounds --trial --json --help" map -
 offers "performance power energy none" map --for ""
 offers "" map -t ""
+offers "" map --fills ""
 offers '\#1 4194301 \#22 4194302' map --once --for power ""
+offers '\#1 4194301 \#22 4194302' map --fit --fills cache=r1 ""
 offers "--count --event --fills --seconds --timeout --windows --json --help" pages -
 offers '\#1 4194301 \#22 4194302' pages ""
 offers '\#1 4194301 \#22 4194302' pages -c 1000 ""
