@@ -44,6 +44,7 @@ for lesson in "${lessons[@]}"; do
 	end
 done
 
+cp map.json lessons "$BUILD/" 2>/dev/null
 echo "# kernel objective: speed local, interleaved, by the scheduler, of what was chosen"
 for kernel in "${kernels[@]}"; do
 	read -r kernel demand <<<"$kernel"
@@ -60,6 +61,13 @@ for kernel in "${kernels[@]}"; do
 	speed
 	interleaved=$speed
 	"$vpmu" map $pid --for none
+	if [ "$kernel" = ping ]; then
+		taskset -cp 1 "${tids[0]}" >/dev/null
+		"$vpmu" map $pid --once "${fit[@]}" >out 2>err
+		is "pinned by somebody else: status" $? 1
+		is "pinned by somebody else: the message" "$(grep -c "vCPU 0 is pinned by somebody else" err)" 1
+		"$vpmu" map $pid --for none
+	fi
 	: >out
 	"$vpmu" map $pid "${fit[@]}" -i 0.25 --json >out 2>err &
 	map=$!
@@ -100,5 +108,5 @@ good = sum(counts) >= kernels
 print("ok" if good else "not ok", "- half of all decisions need no trial:", *counts)
 END
 judge
-rm -r "$dir"
+cp map.json lessons decisions results "$BUILD/" 2>/dev/null; rm -r "$dir"
 finish

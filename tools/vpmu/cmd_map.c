@@ -422,7 +422,7 @@ static struct json_object *trial_json(const struct trial *trial, enum mapping ma
 	return o;
 }
 
-/* By how much what was measured may differ from what the models say, and what that is */
+/* What the models said, with or without a trial, and what that found */
 static void add_fit_json(struct json_object *o, const struct decision *decision)
 {
 	const struct prediction *saves = &decision->advice.saves;
@@ -508,6 +508,13 @@ static enum status decide(struct mapper *map, enum mapping best, const struct tr
 	return STATUS_OK;
 }
 
+/* What it does in its mapping, until the next decision */
+static void note_phase(struct mapper *map, const struct progress *p)
+{
+	map->speed = speed_of(p);
+	map->load = load_of(p);
+}
+
 static enum status decide_by_trial(struct mapper *map, const struct trial *trial,
 				   struct decision *decision)
 {
@@ -517,8 +524,7 @@ static enum status decide_by_trial(struct mapper *map, const struct trial *trial
 	decision->reason = best == map->mapping ? "nothing is better in each round" :
 						  "better in each round";
 	status = decide(map, best, trial, decision);
-	map->speed = speed_of(&trial->sum[map->mapping]);
-	map->load = load_of(&trial->sum[map->mapping]);
+	note_phase(map, &trial->sum[map->mapping]);
 	return status;
 }
 
@@ -542,25 +548,29 @@ static enum status try_all(struct mapper *map, const struct situation *now,
 
 /* ---- decisions by what was learnt */
 
-static enum status decide_by_model(struct mapper *map, struct decision *decision)
+static enum status decide_by_model(struct mapper *map, const struct situation *now,
+				   struct decision *decision)
 {
 	const struct prediction *saves = &decision->advice.saves;
 	const struct trial none = { };
-	enum status status;
+	enum status status = check_vcpus(map);
 	char *reason;
 
-	/* Better by less than nothing: "local takes 3% less" is what "interleaved takes 3% more" means. */
+	if (status)
+		return status;
+	/* That local takes -3% less means that interleaved takes 3% less. */
 	reason = xasprintf("by the fit, %s takes %.1f%% \u00b1 %.1f%% less than %s",
 			   mapping_name(saves->value > 0 ? MAPPING_LOCAL : MAPPING_INTERLEAVED),
 			   100 * fabs(saves->value), 100 * saves->band,
 			   mapping_name(saves->value > 0 ? MAPPING_INTERLEAVED : MAPPING_LOCAL));
 	decision->reason = reason;
 	decision->by_model = true;
-	/* In another mapping it has another speed, which the next look tells. */
-	if (decision->advice.mapping != map->mapping)
-		map->speed = NAN;
 	status = decide(map, decision->advice.mapping, &none, decision);
 	free(reason);
+	note_phase(map, &now->sum);
+	/* In another mapping it has another speed, which the next look tells. */
+	if (map->mapping != now->present)
+		map->speed = NAN;
 	if (!status)
 		learner_note(&map->learner);
 	return status;
@@ -599,7 +609,7 @@ static enum status ask_or_try(struct mapper *map, bool *go_on)
 		if (decision.advice.mapping == MAPPINGS)
 			status = try_all(map, &now, &decision, go_on);
 		else
-			status = decide_by_model(map, &decision);
+			status = decide_by_model(map, &now, &decision);
 	}
 	for (i = 0; i < LEARN_WINDOWS; i++)
 		progress_free(&now.window[i]);
@@ -624,10 +634,8 @@ static bool look(struct mapper *map, bool *idle, bool *phase)
 	go_on = measure(map, trial_of(map), &p);
 	if (go_on) {
 		note_busy(map, &p);
-		if (isnan(map->speed)) {
-			map->speed = speed_of(&p);
-			map->load = load_of(&p);
-		}
+		if (isnan(map->speed))
+			note_phase(map, &p);
 		*idle = load_of(&p) < IDLE;
 		*phase = differs(speed_of(&p), map->speed) || differs(load_of(&p), map->load);
 	}

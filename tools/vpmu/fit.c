@@ -18,8 +18,10 @@
 #define VERSION_KEY	"vpmu_map"
 #define FIT_VERSION	1
 
-/* How many of the samples that a prediction is most like say how wrong it may be */
+/* How many of the samples that a VM is most like say how wrong a linear model is about it */
 #define NEAR		8
+/* Nearer than that, in deviations of features, isn't more alike. */
+#define LIKE		0.1
 
 /* ---- samples */
 
@@ -230,6 +232,18 @@ static void regress_best(struct regression *best, const struct fit_group *group,
 
 /* ---- predictions */
 
+/**
+ * struct near - the samples that something is most like
+ * @count: how many
+ * @index: of each
+ * @far: from each, squared
+ */
+struct near {
+	size_t count, index[NEAR];
+	double far[NEAR];
+};
+
+/* Squared, in deviations of features */
 static double distance(const struct regression *r, const double *a, const double *b)
 {
 	double sum = 0;
@@ -240,31 +254,65 @@ static double distance(const struct regression *r, const double *a, const double
 	return sum;
 }
 
-/*
- * The standard deviation of what is wrong about the samples that are nearest: features tell some
- * targets better than others.
- */
-static double deviation_near(const struct regression *r, const struct fit_group *group,
-			     const double *feature)
+/* The samples that are most like @feature, but for that of number @except, the nearest first */
+static void find_near(struct near *near, const struct regression *r, const struct fit_group *group,
+		      const double *feature, size_t except)
 {
-	double near[NEAR], square[NEAR], sum = 0;
-	size_t i, j, n = 0;
+	size_t i, j;
 
+	near->count = 0;
 	for (i = 0; i < group->samples; i++) {
 		double far = distance(r, group->sample[i].feature, feature);
 
-		if (n == NEAR && far >= near[n - 1])
+		if (i == except || (near->count == NEAR && far >= near->far[NEAR - 1]))
 			continue;
-		for (j = n < NEAR ? n++ : n - 1; j && near[j - 1] > far; j--) {
-			near[j] = near[j - 1];
-			square[j] = square[j - 1];
+		for (j = near->count < NEAR ? near->count++ : NEAR - 1; j && near->far[j - 1] > far; j--) {
+			near->far[j] = near->far[j - 1];
+			near->index[j] = near->index[j - 1];
 		}
-		near[j] = far;
-		square[j] = r->residual[i] * r->residual[i];
+		near->far[j] = far;
+		near->index[j] = i;
 	}
-	for (i = 0; i < n; i++)
-		sum += square[i];
-	return sqrt(sum / n);
+}
+
+/* Nearer ones weigh more: Shepard, A Two-Dimensional Interpolation Function (ACM 1968) */
+static double weight_of(const struct near *near, size_t i)
+{
+	return 1 / (near->far[i] + LIKE * LIKE);
+}
+
+/* What the linear model is wrong by in that place */
+static double wrong_near(const struct near *near, const struct regression *r)
+{
+	double sum = 0, weight = 0;
+	size_t i;
+
+	for (i = 0; i < near->count; i++) {
+		sum += weight_of(near, i) * r->residual[near->index[i]];
+		weight += weight_of(near, i);
+	}
+	return sum / weight;
+}
+
+/*
+ * The deviation of what is still wrong then about these samples, each told from others: features tell
+ * some targets better than others.
+ */
+static double deviation_near(const struct near *near, const struct regression *r,
+			     const struct fit_group *group)
+{
+	double sum = 0, weight = 0;
+	size_t i;
+
+	for (i = 0; i < near->count; i++) {
+		const size_t sample = near->index[i];
+		struct near others;
+
+		find_near(&others, r, group, group->sample[sample].feature, sample);
+		sum += weight_of(near, i) * pow(r->residual[sample] - wrong_near(&others, r), 2);
+		weight += weight_of(near, i);
+	}
+	return sqrt(sum / weight);
 }
 
 /* What is the same in all samples isn't in the model, which is for VMs that have it, too. */
@@ -278,23 +326,29 @@ static bool has_the_same(const struct regression *r, const double *feature)
 	return true;
 }
 
-/*
- * A new observation's deviation is sqrt(1 + h) times that of all, and a leverage h that is larger than
- * each sample's is extrapolation: Montgomery, Peck, Vining, 3.5 and 3.8.
- */
+/* A leverage that is larger than each sample's is extrapolation: Montgomery, Peck, Vining, 3.8. */
+static bool is_like_samples(const struct regression *r, const struct near *near, double leverage)
+{
+	return leverage <= r->limit || near->far[0] <= LIKE * LIKE;
+}
+
+/* A new observation's deviation is sqrt(1 + h) times that of all: Montgomery, Peck, Vining, 3.5. */
 struct prediction fit_predict(const struct fit *fit, const char *name, const double *feature)
 {
 	const struct fit_group *group = find_group(fit, name);
 	struct prediction prediction = { NAN, INFINITY };
 	struct regression r;
+	struct near near;
 	double leverage;
 
 	if (!group || group->samples < FIT_LEAST)
 		return prediction;
 	regress_best(&r, group, fit->features);
-	prediction.value = regression_value(&r, feature, &leverage);
-	if (leverage <= r.limit && has_the_same(&r, feature) && group->samples >= 2 * r.matter)
-		prediction.band = 2 * deviation_near(&r, group, feature) * sqrt(1 + leverage);
+	find_near(&near, &r, group, feature, group->samples);
+	prediction.value = regression_value(&r, feature, &leverage) + wrong_near(&near, &r);
+	if (is_like_samples(&r, &near, leverage) && has_the_same(&r, feature) &&
+	    group->samples >= 2 * r.matter)
+		prediction.band = 2 * deviation_near(&near, &r, group) * sqrt(1 + leverage);
 	free(r.residual);
 	return prediction;
 }

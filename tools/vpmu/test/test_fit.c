@@ -192,6 +192,65 @@ static void bands_are_those_of_the_neighbours(void **state)
 	fit_free(&fit);
 }
 
+/* x * x of 0 to 10, which a straight line is wrong about by up to 16 */
+static struct fit parabola(void)
+{
+	struct fit fit = { .features = 1 };
+	struct fit_sample sample = { };
+	int i;
+
+	for (i = 0; i <= 100; i++) {
+		sample.feature[0] = i / 10.0;
+		sample.target = pow(sample.feature[0], 2);
+		fit_add(&fit, "a", &sample);
+	}
+	return fit;
+}
+
+static void neighbours_correct_what_is_not_linear(void **state)
+{
+	struct fit fit = parabola();
+	double x;
+
+	for (x = 0.45; x < 10; x += 1) {
+		const struct prediction p = fit_predict(&fit, "a", &x);
+
+		assert_true(fabs(p.value - x * x) < 0.5);
+		assert_true(fabs(p.value - x * x) < 2 * p.band);
+		assert_true(p.band < 3);
+	}
+	fit_free(&fit);
+}
+
+/* What was seen just so, several times, says more than what was seen nearby. */
+static void what_was_seen_is_known_again(void **state)
+{
+	struct fit fit = { .features = 1 };
+	struct fit_sample sample = { };
+	double again = 5.5;
+	int i;
+
+	for (i = 0; i < 16; i++) {
+		sample.feature[0] = i < 12 ? i : again;
+		sample.target = i >= 12;
+		fit_add(&fit, "a", &sample);
+	}
+	assert_true(fit_predict(&fit, "a", &again).value > 0.7);
+	fit_free(&fit);
+}
+
+/* What is beyond all others by little is like the last one. */
+static void the_outermost_is_like_itself(void **state)
+{
+	static const double last = 10, beyond = 10.1, far = 10.5;
+	struct fit fit = parabola();
+
+	assert_true(isfinite(fit_predict(&fit, "a", &last).band));
+	assert_true(isfinite(fit_predict(&fit, "a", &beyond).band));
+	assert_false(isfinite(fit_predict(&fit, "a", &far).band));
+	fit_free(&fit);
+}
+
 static bool is_known(const struct fit *fit, double a, double b, double c)
 {
 	const double feature[] = { a, b, c };
@@ -508,6 +567,9 @@ int main(void)
 		cmocka_unit_test(each_is_left_out),
 		cmocka_unit_test(bands_hold),
 		cmocka_unit_test(bands_are_those_of_the_neighbours),
+		cmocka_unit_test(neighbours_correct_what_is_not_linear),
+		cmocka_unit_test(what_was_seen_is_known_again),
+		cmocka_unit_test(the_outermost_is_like_itself),
 		cmocka_unit_test(nothing_is_known_of_what_is_unlike_all),
 		cmocka_unit_test(nothing_is_known_of_another_constant),
 		cmocka_unit_test(nothing_is_known_by_few),
