@@ -281,8 +281,8 @@ static bool measure(const struct mapper *map, uint64_t ns, struct progress *prog
 }
 
 /*
- * With --fit, also where loads are from.  That takes counters of the host's, which others have at other
- * times.
+ * With --fit, also where loads are from.  That takes counters of the host's, which others have at
+ * other times.
  */
 static enum status measure_loads(const struct mapper *map, struct progress *progress, bool *go_on)
 {

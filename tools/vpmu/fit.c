@@ -266,7 +266,9 @@ static void find_near(struct near *near, const struct regression *r, const struc
 
 		if (i == except || (near->count == NEAR && far >= near->far[NEAR - 1]))
 			continue;
-		for (j = near->count < NEAR ? near->count++ : NEAR - 1; j && near->far[j - 1] > far; j--) {
+		if (near->count < NEAR)
+			near->count++;
+		for (j = near->count - 1; j && near->far[j - 1] > far; j--) {
 			near->far[j] = near->far[j - 1];
 			near->index[j] = near->index[j - 1];
 		}
@@ -295,8 +297,8 @@ static double wrong_near(const struct near *near, const struct regression *r)
 }
 
 /*
- * The deviation of what is still wrong then about these samples, each told from others: features tell
- * some targets better than others.
+ * The deviation of what is still wrong then about these samples, each told from others: features
+ * tell some targets better than others.
  */
 static double deviation_near(const struct near *near, const struct regression *r,
 			     const struct fit_group *group)

@@ -21,7 +21,7 @@
 /* It says nothing with less than that, or than twice as many as it has unknowns that matter. */
 #define FIT_LEAST	12
 
-/* A feature with a smaller deviation is the same in all samples: its unit should be such that it's so. */
+/* A feature with a smaller deviation is the same in all samples; its unit has to fit to that. */
 #define FIT_SAME	0.05
 
 /**
@@ -75,8 +75,8 @@ void fit_free(struct fit *fit);
 void fit_add(struct fit *fit, const char *group, const struct fit_sample *sample);
 
 /*
- * What the model @group says of @feature.  Its band is infinite where it has too few samples, and for
- * features that none of them is like; then the value may be NaN.
+ * What the model @group says of @feature.  Its band is infinite where it has too few samples, and
+ * for features that none of them is like; then the value may be NaN.
  */
 struct prediction fit_predict(const struct fit *fit, const char *group, const double *feature);
 

@@ -12,8 +12,8 @@
 #include "util.h"
 
 /*
- * Behind loads by their sources.  Domains, and CPUs of the largest one, aren't the same for all VMs: some
- * may not use all.
+ * Behind loads by their sources.  Domains, and CPUs of the largest one, aren't the same for all VMs:
+ * some may not use all.
  */
 enum { SPEED, LOAD, CROWD, DOMAINS, OTHERS };
 
@@ -37,7 +37,8 @@ static size_t count_features(const struct learner *learner)
 /* ---- the machine */
 
 /*
- * As perf names CPUs ("GenuineIntel-6-55-4"): AMD APM vol. 3, Intel SDM vol. 2, CPUID, functions 0 and 1.
+ * As perf names CPUs ("GenuineIntel-6-55-4"): AMD APM vol. 3, Intel SDM vol. 2, CPUID, functions 0
+ * and 1.
  */
 static char *cpu_name(void)
 {
@@ -188,9 +189,9 @@ static char *group_name(const struct situation *now, enum mapping mapping)
 }
 
 /*
- * Linear models are right for a CPU that waits for each load for a time that its source has: in another
- * mapping, loads have other sources, and the sum of these times changes.  So loads are per us in which
- * vCPUs were runnable, not per instruction.
+ * Linear models are right for a CPU that waits for each load for a time that its source has: in
+ * another mapping, loads have other sources, and the sum of these times changes.  So loads are per us
+ * in which vCPUs were runnable, not per instruction.
  */
 static void features_of(const struct learner *learner, const struct situation *now,
 			const struct progress *p, double feature[FIT_FEATURES])

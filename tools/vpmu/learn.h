@@ -60,8 +60,8 @@ struct situation {
 /**
  * struct advice - what the models say
  * @mapping: the one to choose; MAPPINGS: a trial has to tell
- * @saves: how much less it takes in local than in interleaved, as a share of what it takes now: time
- *	for an instruction, power, or energy for an instruction; below 0, it takes more
+ * @saves: how much less it takes in local than in interleaved, as a share of what it takes now:
+ *	time for an instruction, power, or energy for an instruction; below 0, it takes more
  */
 struct advice {
 	enum mapping mapping;
@@ -69,8 +69,8 @@ struct advice {
 };
 
 /*
- * Begin, with the file @path and the events @fills ("SOURCE=EVENT,...", which is changed and kept), or
- * those known of this CPU if that is NULL.  Complains of what is wrong with them.
+ * Begin, with the file @path and the events @fills ("SOURCE=EVENT,...", which is changed and kept),
+ * or those known of this CPU if that is NULL.  Complains of what is wrong with them.
  */
 enum status learner_open(struct learner *learner, const char *path, char *fills);
 

@@ -52,7 +52,7 @@ bool trial_is_open(const struct trial *trial);
 /* The mapping that it is for; @trial->present if none is better. */
 enum mapping trial_winner(const struct trial *trial);
 
-/* What it cost: so many seconds in @mapping would have done the rest.  NaN: nothing was measured. */
+/* What it cost: so many seconds in @mapping would have done the rest.  NaN: it had no round. */
 double trial_lost(const struct trial *trial, enum mapping mapping);
 
 void trial_free(struct trial *trial);
