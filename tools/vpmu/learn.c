@@ -12,8 +12,8 @@
 #include "util.h"
 
 /*
- * Behind loads by their sources.  Domains, and CPUs of the largest one, aren't the same for all VMs:
- * some may not use all.
+ * Behind loads by their sources.  Domains, and CPUs of the largest one, aren't the same for all
+ * VMs: some may not use all.
  */
 enum { SPEED, LOAD, CROWD, DOMAINS, OTHERS };
 
@@ -160,7 +160,7 @@ enum status learner_open(struct learner *learner, const char *path, char *fills)
 		return STATUS_USAGE;
 	}
 	if (!fills && !fill_events_find(&learner->events)) {
-		warnx("no events of where loads are from are known of this CPU: name them with --fills");
+		warnx("no events of where loads are from are known of this CPU: name some with --fills");
 		return STATUS_ERROR;
 	}
 	learner->machine = machine_json(learner);
@@ -190,8 +190,8 @@ static char *group_name(const struct situation *now, enum mapping mapping)
 
 /*
  * Linear models are right for a CPU that waits for each load for a time that its source has: in
- * another mapping, loads have other sources, and the sum of these times changes.  So loads are per us
- * in which vCPUs were runnable, not per instruction.
+ * another mapping, loads have other sources, and the sum of these times changes.  So loads are per
+ * us in which vCPUs were runnable, not per instruction.
  */
 static void features_of(const struct learner *learner, const struct situation *now,
 			const struct progress *p, double feature[FIT_FEATURES])

@@ -275,7 +275,8 @@ void progress_add(struct progress *progress, const struct meter *meter,
 	free(busy);
 }
 
-void progress_sum(struct progress *progress, const struct meter *meter, const struct progress *more)
+void progress_sum(struct progress *progress, const struct meter *meter,
+		  const struct progress *more)
 {
 	size_t i;
 

@@ -98,7 +98,8 @@ void progress_add(struct progress *progress, const struct meter *meter,
 		  const struct reading *before, const struct reading *now);
 
 /* Add another one of the same meter's. */
-void progress_sum(struct progress *progress, const struct meter *meter, const struct progress *more);
+void progress_sum(struct progress *progress, const struct meter *meter,
+		  const struct progress *more);
 
 void progress_free(struct progress *progress);
 

@@ -165,7 +165,7 @@ says "vpmu map: --fills needs --fit" map --fills cache=r1 a
 says "vpmu map: --fit needs a decision" map --fit --for none a
 says "vpmu map: --fit needs a decision" map --fit -n a
 LIBPFM_FORCE_PMU=amd64_fam10h_barcelona run 1 "$vpmu" map "--fit=$tmp/map.json" a
-has "map --fit: no events" "$err" "name them with --fills"
+has "map --fit: no events" "$err" "name some with --fills"
 fit=("--fit=$tmp/fit/map.json" --fills "cache=r1,memory=r2")
 run 3 "$vpmu" map "${fit[@]}" nobody
 is "map --fit: its folder" "$(ls -A "$tmp/fit" 2>&1)" ""

@@ -71,7 +71,8 @@ static void a_plane_is_found(void **state)
 
 		/* Not outside of the others */
 		for (j = 0; j < FEATURES; j++)
-			sample.feature[j] = (sample.feature[j] + fit.group->sample[0].feature[j]) / 2;
+			sample.feature[j] = (sample.feature[j] +
+					     fit.group->sample[0].feature[j]) / 2;
 		prediction = fit_predict(&fit, "a", sample.feature);
 		assert_true(fabs(prediction.value - plane(sample.feature)) < 1e-3);
 		assert_true(prediction.band < 1e-2);
