@@ -63,7 +63,7 @@ struct fit {
 /**
  * struct prediction - what a model says
  * @value: the target
- * @band: it may be so much more or less, for 19 of 20 or so; infinite: it isn't known
+ * @band: most often it's no more or less than by that; infinite: it isn't known
  */
 struct prediction {
 	double value, band;
