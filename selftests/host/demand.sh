@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of, and for, those who source this
 #
 # For tests of "vpmu map" on an emulated Intel host of two sockets, with two CPUs each, whose memory takes time
 # (pmu_sockets=1): source it after tap.sh, lib.sh and rawvm.sh, in the latter's folder.
