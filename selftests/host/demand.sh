@@ -58,6 +58,36 @@ pin() {
 	taskset -cp "$2" "${tids[1]}" >/dev/null
 }
 
+# begins GUEST NAME...: starts that one of the above, and sets kernel to its name; false if there are NAMEs, of others
+begins() {
+	local demand
+	read -r kernel demand <<<"$1"
+	shift
+	[ $# = 0 ] || [[ " $* " == *" $kernel "* ]] || return
+	# shellcheck disable=SC2086 # numbers
+	start demand $demand
+}
+
+# speeds [CHECK]: sets none, with its sockets, local_ and interleaved. Runs CHECK local, and CHECK interleaved, while so.
+speeds() {
+	pin 0-3 0-3
+	speed
+	none="$speed $sockets"
+	pin 0-1 0-1
+	speed
+	local_=$speed
+	"${1:-:}" local
+	pin 0-1 2-3
+	speed
+	interleaved=$speed
+	"${1:-:}" interleaved
+}
+
+# note OBJECTIVE STATUS MAPPING: a line of the file results, behind speeds and speed
+note() {
+	echo "$kernel $1 $local_ $interleaved $none $speed $sockets $2 $3" | tee -a results | sed 's/^/# /'
+}
+
 # decided FILE N: until that has N lines, of "vpmu map --json"; then as ask
 decided() {
 	until [ "$(wc -l <"$1")" -ge "$2" ]; do
@@ -69,8 +99,9 @@ decided() {
 # The regret of a choice is by how much the better one of local and interleaved beats it. The guest's own count of what
 # it has done says how fast it was, and a model of power which sockets that took (tools/vpmu/meter.h).
 #
-# A line of the file results has the guest and what was asked for, its speeds local, interleaved and by the scheduler, on
-# how many sockets that was, its speed and sockets as "vpmu map" left it, that one's status and what it chose.
+# A line of the file results (note) has the guest and what was asked for, its speeds local, interleaved and by the
+# scheduler, on how many sockets that was, its speed and sockets as "vpmu map" left it, that one's status and what it
+# chose.
 judge() {
 	relay python3 - <<-'END'
 	import sys

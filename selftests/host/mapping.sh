@@ -37,6 +37,15 @@ loads_are_from() {
 	)" True
 }
 
+# check_loads local|interleaved
+check_loads() {
+	case $kernel-$1 in
+	ping-local | fitting-interleaved) loads_are_from "$kernel, $1" cache ;;
+	ping-interleaved) loads_are_from "$kernel, $1" far-modified ;;
+	reader-*) loads_are_from "$kernel, $1" memory far-memory ;;
+	esac
+}
+
 # By default, trials of a guest that goes on as it does begin 0, 10, 50 and 210 s behind the first look.
 check_cost() {
 	local map times
@@ -73,28 +82,8 @@ check_cost() {
 switch 1
 echo "# kernel objective: speed local, interleaved, by the scheduler, of what was chosen"
 for kernel in "${kernels[@]}"; do
-	read -r kernel demand <<<"$kernel"
-	[ $# = 0 ] || [[ " $* " == *" $kernel "* ]] || continue
-	# shellcheck disable=SC2086 # numbers
-	start demand $demand
-	pin 0-3 0-3
-	speed
-	none="$speed $sockets"
-	pin 0-1 0-1
-	speed
-	local_=$speed
-	case $kernel in
-	ping) loads_are_from "$kernel, local" cache ;;
-	reader) loads_are_from "$kernel, local" memory far-memory ;;
-	esac
-	pin 0-1 2-3
-	speed
-	interleaved=$speed
-	case $kernel in
-	ping) loads_are_from "$kernel, interleaved" far-modified ;;
-	reader) loads_are_from "$kernel, interleaved" memory far-memory ;;
-	fitting) loads_are_from "$kernel, interleaved" cache ;;
-	esac
+	begins "$kernel" "$@" || continue
+	speeds check_loads
 	for objective in performance power energy; do
 		"$vpmu" map $pid --for none
 		# The model of power has it from /proc/stat, in ticks of 10 ms, how busy sockets are.
@@ -104,8 +93,7 @@ for kernel in "${kernels[@]}"; do
 		status=$?
 		mapping=$(sed -n 's/.*"mapping": *"\([a-z]*\)".*/\1/p' out)
 		speed
-		echo "$kernel $objective $local_ $interleaved $none $speed $sockets $status $mapping" | tee -a results |
-			sed 's/^/# /'
+		note $objective $status "$mapping"
 	done
 	if [ "$kernel" = table ]; then
 		"$vpmu" map $pid --for none

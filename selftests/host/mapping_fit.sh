@@ -46,19 +46,8 @@ done
 
 echo "# kernel objective: speed local, interleaved, by the scheduler, of what was chosen"
 for kernel in "${kernels[@]}"; do
-	read -r kernel demand <<<"$kernel"
-	[ $# = 0 ] || [[ " $* " == *" $kernel "* ]] || continue
-	# shellcheck disable=SC2086 # numbers
-	start demand $demand
-	pin 0-3 0-3
-	speed
-	none="$speed $sockets"
-	pin 0-1 0-1
-	speed
-	local_=$speed
-	pin 0-1 2-3
-	speed
-	interleaved=$speed
+	begins "$kernel" "$@" || continue
+	speeds
 	"$vpmu" map $pid --for none
 	if [ "$kernel" = ping ]; then
 		taskset -cp 1 "${tids[0]}" >/dev/null
@@ -77,8 +66,7 @@ for kernel in "${kernels[@]}"; do
 	wait $map
 	status=$?
 	mapping=$(sed -n '2s/.*"mapping": *"\([a-z]*\)".*/\1/p' out)
-	echo "$kernel performance $local_ $interleaved $none $speed $sockets $status $mapping" | tee -a results |
-		sed 's/^/# /'
+	note performance $status "$mapping"
 	head -n 2 out | sed "s/^/$kernel /" >>decisions
 	end
 done

@@ -17,6 +17,7 @@
 #include "tap.h"
 #include "sampler.h"
 #include "figures.h"
+#include "host_pmu.h"
 #include "pin.h"
 #include "time_limit.h"
 
@@ -30,16 +31,7 @@
  */
 #define FEW_ACCESSES	1000
 
-static int device, host_msr;
-
-static uint64_t host_read(uint32_t msr)
-{
-	uint64_t value;
-
-	if (pread(host_msr, &value, sizeof(value), msr) != sizeof(value))
-		err(1, "MSR %#x of the host", msr);
-	return value;
-}
+static int device;
 
 static struct kvm_vpmu_info info(void)
 {
@@ -68,15 +60,15 @@ static int host_event(uint32_t type, uint64_t config)
 static unsigned int host_state(uint64_t *state)
 {
 	if (on_intel()) {
-		state[0] = host_read(INTEL_FIXED_CONTROL);
-		state[1] = host_read(INTEL_CONTROL) >> 32;
+		state[0] = host_msr(INTEL_FIXED_CONTROL);
+		state[1] = host_msr(INTEL_CONTROL) >> 32;
 		for (unsigned int n = 0; n < MAX_FIXED; n++)
 			if (!(state[0] >> 4 * n & (FIXED_OS | FIXED_USR)))
 				state[1] &= ~(1ull << n);
 		return 2;
 	}
 	for (unsigned int i = 0; i < NR_CORE; i++)
-		state[i] = host_read(CORE_SELECT0 + 2 * i);
+		state[i] = host_msr(CORE_SELECT0 + 2 * i);
 	/* What one that is off would count means nothing. */
 	for (unsigned int i = 0; i < NR_CORE; i++)
 		if (!(state[i] & EN))
@@ -214,7 +206,7 @@ static void quiet_overflow(void)
 	      (unsigned long long)took);
 	free_vm(&vm);
 	if (on_intel())
-		is(host_read(INTEL_STATUS), 0, "overflows without an interrupt: the host sees none");
+		is(host_msr(INTEL_STATUS), 0, "overflows without an interrupt: the host sees none");
 }
 
 /* Interrupts while others borrow cost what they cost. */
@@ -287,9 +279,6 @@ int main(int argc, __attribute__((unused)) char **argv)
 	device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		err(1, "/dev/kvm-vpmu");
-	host_msr = open("/dev/cpu/0/msr", O_RDONLY);
-	if (host_msr < 0)
-		err(1, "/dev/cpu/0/msr");
 	free_ones();
 	if (!on_intel())
 		counts_in_kvm();

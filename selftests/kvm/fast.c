@@ -10,6 +10,7 @@
 #include "tap.h"
 #include "sampler.h"
 #include "figures.h"
+#include "host_pmu.h"
 #include "pin.h"
 
 /* MSRs, for the guests */
@@ -153,17 +154,12 @@ static void plain(void)
 /* What the host's counters count: their selects, and the control of Intel's fixed ones */
 static unsigned int host_selects(struct pmu pmu, uint64_t *selects)
 {
-	int fd = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
 	unsigned int nr = 0;
 
-	if (fd < 0)
-		err(1, "/dev/cpu/0/msr");
 	for (unsigned int i = 0; i < pmu.nr; i++)
-		if (pread(fd, &selects[nr++], 8, pmu.select + i * pmu.stride) != 8)
-			err(1, "a host's event select");
-	if (on_intel() && pread(fd, &selects[nr++], 8, INTEL_FIXED_CONTROL) != 8)
-		err(1, "the host's fixed-counter control");
-	close(fd);
+		selects[nr++] = host_msr(pmu.select + i * pmu.stride);
+	if (on_intel())
+		selects[nr++] = host_msr(INTEL_FIXED_CONTROL);
 	return nr;
 }
 

@@ -21,6 +21,7 @@
 #include "guests.h"
 #include "figures.h"
 #include "host_event.h"
+#include "host_pmu.h"
 #include "open_registers.h"
 #include "kernel.h"
 #include "pin.h"
@@ -232,34 +233,11 @@ static void open_registers(bool on)
 /* Is the overflow status open, too?  Intel's CPUs need IA32_PERF_GLOBAL_STATUS_SET for that: version 4. */
 static bool opens_status(void)
 {
-	unsigned int eax, ebx, ecx, edx;
-
-	return !on_intel() || (__get_cpuid(10, &eax, &ebx, &ecx, &edx) && (eax & 0xff) >= 4);
+	return !on_intel() || host_pmu_version() >= 4;
 }
 
-static uint64_t host_msr(uint32_t msr)
-{
-	int fd = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
-	uint64_t value;
-
-	if (fd < 0)
-		err(1, "/dev/cpu/0/msr");
-	if (pread(fd, &value, 8, msr) != 8)
-		err(1, "the host's MSR %#x", msr);
-	close(fd);
-	return value;
-}
-
-/* SDM vol. 2, "CPUID", leaf 0AH: fixed counters; vol. 3, "Fixed-function Performance Counters": the fourth */
+/* SDM vol. 3, "Fixed-function Performance Counters": the fourth, IA32_FIXED_CTR3 */
 #define FIXED_SLOTS	0x30c
-#define SLOTS		0x400	/* the event: SDM vol. 3, "Pre-defined Architectural Performance Events" */
-
-static bool has_slots(void)
-{
-	unsigned int eax, ebx, ecx, edx;
-
-	return on_intel() && __get_cpuid(10, &eax, &ebx, &ecx, &edx) && (edx & 0x1f) > MAX_FIXED;
-}
 
 static void note_registers(const struct vm *vm, struct pmu pmu)
 {
@@ -811,7 +789,7 @@ static void slots(void)
 	struct pmu pmu = pmu_of(&vm);
 	int event;
 
-	if (!has_slots()) {
+	if (!host_has_slots()) {
 		skip("no counter of slots", "a host event of slots");
 		free_vm(&vm);
 		return;
@@ -881,7 +859,7 @@ int main(int argc, char **argv)
 		others(argv[2]);
 		return finish();
 	}
-	if (has_slots() && host_msr(FIXED_SLOTS))
+	if (host_has_slots() && host_msr(FIXED_SLOTS))
 		skip("the host has had an event of slots", "RDPMC is open");
 	else
 		rdpmc();

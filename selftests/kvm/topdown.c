@@ -14,6 +14,7 @@
 
 #include "tap.h"
 #include "guests.h"
+#include "host_pmu.h"
 #include "pin.h"
 #include "trace.h"
 
@@ -23,8 +24,7 @@
 /* Milliseconds that the host's events run, at least: an instruction takes 1 ns there. */
 #define TURNS	(2ull * LOOPS * ROUNDS / 1000000 / 2)
 
-/* Linux, arch/x86/include/asm/perf_event.h: INTEL_TD_SLOTS, INTEL_TD_METRIC_RETIRING */
-#define SLOTS		0x0400
+/* INTEL_TD_METRIC_RETIRING of Linux arch/x86/include/asm/perf_event.h */
 #define RETIRING	0x8000
 
 static int host_event(uint64_t config, bool user, int group)
@@ -40,15 +40,6 @@ static int host_event(uint64_t config, bool user, int group)
 	if (fd < 0)
 		err(1, "perf_event_open of %#llx", (unsigned long long)config);
 	return fd;
-}
-
-/* CPUID leaf 0AH tells how many the host has; guests see three at most. */
-static unsigned int fixed_counters(void)
-{
-	unsigned int a, b, c, d;
-
-	__cpuid(0xa, a, b, c, d);
-	return d & 0x1f;
 }
 
 /* So that counters of the same event count the same */
@@ -124,7 +115,7 @@ static void beside(const char *name, unsigned int nr)
 
 int main(void)
 {
-	if (!on_intel() || fixed_counters() < 4)
+	if (!host_has_slots())
 		skip_all("this CPU has no counter of slots");
 	pin(0, 0);
 	put_string(INTERVAL, "1");
