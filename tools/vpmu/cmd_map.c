@@ -590,7 +590,7 @@ static enum status measure_windows(const struct mapper *map, struct situation *n
 
 static enum status ask_or_try(struct mapper *map, bool *go_on)
 {
-	struct decision decision = { .advice = { MAPPINGS, { NAN, INFINITY } }, .measured = NAN };
+	struct decision decision = { .advice = NO_ADVICE, .measured = NAN };
 	struct situation now = {
 		.objective = map->options->objective, .powercap = map->meter.zones,
 		.present = map->mapping, .vcpus = map->vcpus, .domains = &map->domains,
@@ -648,7 +648,7 @@ static void report_idle(const struct mapper *map)
 	const struct trial none = { };
 	const struct decision decision = {
 		.was = map->mapping, .reason = "the VM is idle",
-		.advice = { MAPPINGS, { NAN, INFINITY } }, .measured = NAN,
+		.advice = NO_ADVICE, .measured = NAN,
 	};
 
 	print(map, &none, &decision);

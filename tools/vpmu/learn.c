@@ -71,40 +71,26 @@ static struct json_object *domains_json(void)
 	return o;
 }
 
-static struct json_object *features_json(const struct learner *learner)
-{
-	struct json_object *o = json_object_new_array();
-	int i;
-
-	for (i = 0; i < FILL_SOURCES; i++)
-		if (learner->events.name[i])
-			json_object_array_add(o, json_object_new_string(fill_name(i)));
-	for (i = 0; i < OTHERS; i++)
-		json_object_array_add(o, json_object_new_string(other_names[i]));
-	return o;
-}
-
-static struct json_object *events_json(const struct learner *learner)
-{
-	struct json_object *o = json_object_new_array();
-	int i;
-
-	for (i = 0; i < FILL_SOURCES; i++)
-		if (learner->events.name[i])
-			json_object_array_add(o, json_object_new_string(learner->events.name[i]));
-	return o;
-}
-
 static struct json_object *machine_json(const struct learner *learner)
 {
+	struct json_object *features = json_object_new_array(), *events = json_object_new_array();
 	struct json_object *o = json_object_new_object();
 	char *cpu = cpu_name();
+	int i;
 
+	for (i = 0; i < FILL_SOURCES; i++) {
+		if (!learner->events.name[i])
+			continue;
+		json_object_array_add(features, json_object_new_string(fill_name(i)));
+		json_object_array_add(events, json_object_new_string(learner->events.name[i]));
+	}
+	for (i = 0; i < OTHERS; i++)
+		json_object_array_add(features, json_object_new_string(other_names[i]));
 	json_object_object_add(o, "cpu", json_object_new_string(cpu));
 	free(cpu);
 	json_object_object_add(o, "domains", domains_json());
-	json_object_object_add(o, "features", features_json(learner));
-	json_object_object_add(o, "events", events_json(learner));
+	json_object_object_add(o, "features", features);
+	json_object_object_add(o, "events", events);
 	return o;
 }
 
@@ -241,7 +227,7 @@ static struct prediction predict(const struct learner *learner, const struct fit
 
 struct advice learner_ask(const struct learner *learner, const struct situation *now)
 {
-	struct advice advice = { MAPPINGS, { NAN, INFINITY } };
+	struct advice advice = NO_ADVICE;
 	struct fit fit;
 	int i;
 

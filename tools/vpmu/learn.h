@@ -7,6 +7,7 @@
 #define LEARN_H
 
 #include <json-c/json.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -67,6 +68,9 @@ struct advice {
 	enum mapping mapping;
 	struct prediction saves;
 };
+
+/* They say nothing. */
+#define NO_ADVICE	{ MAPPINGS, { NAN, INFINITY } }
 
 /*
  * Begin, with the file @path and the events @fills ("SOURCE=EVENT,...", which is changed and kept),
