@@ -96,11 +96,12 @@ static void open_status(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 	if (!vpmu_hw->show || (vpmu_hw->status_is_shared && vpmu_hw->status_is_shared()) ||
 	    !host_is_idle(pc))
 		return;
-	/* The NMI handler needs that before the status is set. */
-	WRITE_ONCE(vv->shown, vpmu_hw_slot_mask(vpmu_hw, vv->guest.status));
-	barrier();
-	if (vv->shown)
+	if (vv->guest.status) {
+		/* The NMI handler needs that before the status is set. */
+		WRITE_ONCE(vv->shown, vpmu_hw_slot_mask(vpmu_hw, vv->guest.status));
+		barrier();
 		vpmu_hw->show(vv->shown);
+	}
 	vv->open |= VPMU_OPEN_STATUS;
 	vv->may[COMPAT_GLOBAL] = STATUS;
 }

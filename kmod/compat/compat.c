@@ -503,7 +503,7 @@ static void amd_revoke_rdpmc(struct kvm_vcpu *vcpu)
 static u32 *permissions(const struct kvm_vcpu *vcpu, enum compat_group group)
 {
 	/* C000_0000h and C001_0000h begin 2 and 4 KB into the map, the groups at 300h and 200h. */
-	static const u16 offset[COMPAT_FIXED] = {
+	static const u16 offset[COMPAT_NR_AMD_GROUPS] = {
 		[COMPAT_COUNTERS] = 0x1000 + 0x200 / 4,
 		[COMPAT_GLOBAL] = 0x800 + 0x300 / 4,
 	};
@@ -631,7 +631,7 @@ static bool amd_grant(const struct kvm_vcpu *vcpu, const struct compat_filter *f
 	enum compat_group group;
 	u32 any = 0;
 
-	for (group = 0; group < COMPAT_FIXED; group++) {
+	for (group = 0; group < COMPAT_NR_AMD_GROUPS; group++) {
 		u32 *map = permissions(vcpu, group);
 
 		granted[group] = may[group] & *map & ~filter->denied[group];
@@ -645,7 +645,7 @@ static void amd_revoke(const struct kvm_vcpu *vcpu, const u32 *granted)
 {
 	enum compat_group group;
 
-	for (group = 0; group < COMPAT_FIXED; group++)
+	for (group = 0; group < COMPAT_NR_AMD_GROUPS; group++)
 		*permissions(vcpu, group) |= granted[group];
 }
 
@@ -659,9 +659,7 @@ bool vpmu_compat_may_open(struct kvm_vcpu *vcpu)
 		return false;
 	if ((vcpu->arch.hflags & HF_GUEST_MASK) || vpmu_compat_state_encrypted(vcpu))
 		return false;
-	if (vpmu_compat_on_intel())
-		return msr_bitmaps();
-	return likely(READ_ONCE(vmcb_state) == VMCB_FOUND) || find_vmcb(vcpu);
+	return vpmu_compat_on_intel() || likely(READ_ONCE(vmcb_state) == VMCB_FOUND) || find_vmcb(vcpu);
 }
 
 bool vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter, const u32 *may,

@@ -168,14 +168,9 @@ enum compat_access { COMPAT_NO_ACCESS, COMPAT_RDPMC, COMPAT_RDMSR, COMPAT_WRMSR 
  *	FULL_WIDTH	-				from IA32_A_PMC0 on
  */
 enum compat_group {
-	COMPAT_COUNTERS, COMPAT_GLOBAL, COMPAT_FIXED, COMPAT_FULL_WIDTH, COMPAT_NR_GROUPS,
+	COMPAT_COUNTERS, COMPAT_GLOBAL, COMPAT_NR_AMD_GROUPS,
+	COMPAT_FIXED = COMPAT_NR_AMD_GROUPS, COMPAT_FULL_WIDTH, COMPAT_NR_GROUPS,
 };
-
-/* The vendor's groups are the first ones. */
-static inline unsigned int vpmu_compat_groups(void)
-{
-	return vpmu_compat_on_intel() ? COMPAT_NR_GROUPS : COMPAT_FIXED;
-}
 
 u32 vpmu_compat_first_msr(enum compat_group group);
 

@@ -145,7 +145,7 @@ DEFINE_STATIC_CALL_NULL(vpmu_msr_allowed, vpmu_compat_proto_msr_allowed);
 
 #define GROUP	16
 
-static const u32 first_amd[COMPAT_NR_GROUPS] = {
+static const u32 first_amd[COMPAT_NR_AMD_GROUPS] = {
 	[COMPAT_COUNTERS] = MSR_F15H_PERF_CTL,
 	[COMPAT_GLOBAL] = MSR_AMD64_PERF_CNTR_GLOBAL_STATUS,
 };
@@ -202,9 +202,10 @@ static u32 denied(struct kvm_vcpu *vcpu, u32 msr)
 
 static noinline void read_filter(struct kvm_vcpu *vcpu, struct compat_filter *filter)
 {
+	unsigned int groups = vpmu_compat_on_intel() ? COMPAT_NR_GROUPS : COMPAT_NR_AMD_GROUPS;
 	enum compat_group group;
 
-	for (group = 0; group < vpmu_compat_groups(); group++)
+	for (group = 0; group < groups; group++)
 		filter->denied[group] = denied(vcpu, vpmu_compat_first_msr(group));
 }
 
@@ -247,7 +248,7 @@ bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter
 	/* Apart, so that compilers know the numbers */
 	return vpmu_compat_on_intel() ?
 		msr_allowed(vcpu, filter, write, first_intel, COMPAT_NR_GROUPS) :
-		msr_allowed(vcpu, filter, write, first_amd, COMPAT_FIXED);
+		msr_allowed(vcpu, filter, write, first_amd, COMPAT_NR_AMD_GROUPS);
 }
 
 int vpmu_compat_filter_init(void)
