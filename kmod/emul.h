@@ -34,6 +34,16 @@ void vpmu_align_later(struct vpmu_vcpu *vv);
  */
 void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class);
 
+/* The same of an instruction, while VM exits are looked at: as in stubs.S, a note if that is enough */
+static inline void vpmu_note_instruction(struct vpmu_vcpu *vv)
+{
+	vv->hot.emulated++;
+	if (vv->hot.slow || vv->hot.pending || (!vpmu_hw->entry_counts && --vv->hot.margin < 0))
+		vpmu_emulated(vv, VPMU_INSTRUCTION);
+	else
+		vv->hot.pending = BIT(VPMU_INSTRUCTION);
+}
+
 /*
  * The guest's privilege level is about to change without an instruction of its own: a nested guest
  * is entered or left, or an SMI or INIT comes.  Instructions that KVM emulated before belong to the

@@ -16,6 +16,12 @@
 #include "msr.h"
 #include "sched.h"
 
+static void skip_instruction(struct vpmu_vcpu *vv)
+{
+	if (!vpmu_compat_skip_instruction(vv->hot.vcpu))
+		vpmu_note_instruction(vv);
+}
+
 /* Return: false if the access is KVM's to complete; nothing has happened then */
 static bool complete_access(struct vpmu_vcpu *vv)
 {
@@ -37,14 +43,14 @@ static bool complete_access(struct vpmu_vcpu *vv)
 		data = (u32)regs[VCPU_REGS_RAX] | (u64)regs[VCPU_REGS_RDX] << 32;
 		if (!vpmu_msr_write_fast(vv, index, data))
 			return false;
-		vpmu_compat_skip_instruction(vcpu);
+		skip_instruction(vv);
 		return true;
 	case COMPAT_NO_ACCESS:
 		return false;
 	}
 	regs[VCPU_REGS_RAX] = (u32)data;
 	regs[VCPU_REGS_RDX] = data >> 32;
-	vpmu_compat_skip_instruction(vcpu);
+	skip_instruction(vv);
 	return true;
 }
 

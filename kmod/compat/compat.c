@@ -436,27 +436,36 @@ u32 vpmu_compat_exit_reason(const struct kvm_vcpu *vcpu)
 	return vmcb_of(vcpu)->control.exit_code;
 }
 
+/*
+ * KVM then decodes the instruction, from the guest's memory, or delivers a #DB behind the
+ * instruction.
+ */
+static bool amd_skips_slowly(const struct vmcb *vmcb)
+{
+	return !has_next_rip || !vmcb->control.next_rip || (vmcb->save.rflags & X86_EFLAGS_TF);
+}
+
 static enum compat_access amd_access(struct kvm_vcpu *vcpu)
 {
-	const struct vmcb_control_area *control;
+	const struct vmcb *vmcb;
 
 	if (unlikely(READ_ONCE(vmcb_state) != VMCB_FOUND) && !find_vmcb(vcpu))
 		return COMPAT_NO_ACCESS;
-	control = &vmcb_of(vcpu)->control;
-	/* Otherwise KVM decodes the instruction, from the guest's memory. */
-	if (!has_next_rip || !control->next_rip)
+	vmcb = vmcb_of(vcpu);
+	if (amd_skips_slowly(vmcb))
 		return COMPAT_NO_ACCESS;
-	switch (control->exit_code) {
+	switch (vmcb->control.exit_code) {
 	case SVM_EXIT_RDPMC:
 		return COMPAT_RDPMC;
 	case SVM_EXIT_MSR:
-		return control->exit_info_1 ? COMPAT_WRMSR : COMPAT_RDMSR;
+		return vmcb->control.exit_info_1 ? COMPAT_WRMSR : COMPAT_RDMSR;
 	default:
 		return COMPAT_NO_ACCESS;
 	}
 }
 
-static enum compat_access intel_access(struct kvm_vcpu *vcpu)
+/* Apart, so that the way of AMD needs no stack. */
+static noinline enum compat_access intel_access(struct kvm_vcpu *vcpu)
 {
 	u32 reason, intr_info, error_code;
 	u64 info1, info2;
@@ -698,10 +707,22 @@ enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu, struct compat_filte
 
 DEFINE_STATIC_CALL_NULL(vpmu_skip_instruction, vpmu_compat_proto_skip);
 
-/* 0, for userspace to go on, is returned only to a debugger. */
-void vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu)
+/*
+ * AMD: what is left of KVM's function (svm_skip_emulated_instruction()) where amd_access() has
+ * found the rest needless.  Intel: 0, for userspace to go on, is returned only to a debugger.
+ */
+bool vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu)
 {
-	static_call(vpmu_skip_instruction)(vcpu);
+	struct vmcb_control_area *control;
+
+	if (vpmu_compat_on_intel()) {
+		static_call(vpmu_skip_instruction)(vcpu);
+		return true;
+	}
+	control = &vmcb_of(vcpu)->control;
+	vpmu_compat_set_rip(vcpu, control->next_rip);
+	control->int_state &= ~SVM_INTERRUPT_SHADOW_MASK;
+	return false;
 }
 
 static int find_skip_instruction(void)

@@ -252,8 +252,11 @@ void vpmu_compat_revoke_rdpmc(struct kvm_vcpu *vcpu);
  */
 enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu, struct compat_filter *filter);
 
-/* Go on behind that instruction: kvm_skip_emulated_instruction(). */
-void vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu);
+/*
+ * Go on behind that instruction, as kvm_skip_emulated_instruction().  Return: whether KVM has
+ * reported the instruction as emulated
+ */
+bool vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu);
 
 /*
  * Is the vCPU's state encrypted (SEV-ES and its successors, TDX)?  Then the host can't read its
@@ -305,6 +308,15 @@ static inline unsigned long vpmu_compat_rip(const struct kvm_vcpu *vcpu)
 	return vcpu->arch.rip;
 #else
 	return vcpu->arch.regs[VCPU_REGS_RIP];
+#endif
+}
+
+static inline void vpmu_compat_set_rip(struct kvm_vcpu *vcpu, unsigned long rip)
+{
+#ifdef COMPAT_HAVE_OWN_RIP
+	vcpu->arch.rip = rip;
+#else
+	vcpu->arch.regs[VCPU_REGS_RIP] = rip;
 #endif
 }
 

@@ -13,6 +13,9 @@
 #include "host_pmu.h"
 #include "pin.h"
 
+#define DB_VECTOR	1
+#define VECTOR		0x40
+
 /* MSRs, for the guests */
 #define RUNNING		TABLE		/* of counter 0 */
 #define STOPPED		(TABLE + 4)	/* of the last one, which doesn't count */
@@ -110,6 +113,55 @@ asm(".code16\n"
     "	jnz 1b\n"
     "	out %al, $0x10\n"
     "toggle_end:\n"
+    ".code64\n");
+
+/* With TF set: RDPMC, RDMSR and WRMSR, and the handler of #DB, which counts these at RESULT. */
+#define TRAPPED_INSTRUCTIONS	10
+extern const char trapped_start[], trapped_db[], trapped_end[];
+asm(".code16\n"
+    ".globl trapped_start, trapped_db, trapped_end\n"
+    "trapped_start:\n"
+    "	pushf\n"
+    "	pop %ax\n"
+    "	or $0x100, %ax\n"
+    "	push %ax\n"
+    "	popf\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	mov 0x2100, %ecx\n"
+    "	rdmsr\n"
+    "	mov 0x2104, %ecx\n"
+    "	mov %esi, %eax\n"
+    "	wrmsr\n"
+    "	rdmsr\n"
+    "	wrmsr\n"
+    "	rdmsr\n"
+    "	out %al, $0x10\n"
+    "trapped_db:\n"
+    "	incl 0x2000\n"
+    "	iretw\n"
+    "trapped_end:\n"
+    ".code64\n");
+
+/* An interrupt is pending, and STI holds it back up to the end of the access.  RESULT: where it came. */
+extern const char shadow_start[], shadow_rdpmc[], shadow_handler[], shadow_end[];
+asm(".code16\n"
+    ".globl shadow_start, shadow_rdpmc, shadow_handler, shadow_end\n"
+    "shadow_start:\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	sti\n"
+    "	rdpmc\n"
+    "shadow_rdpmc:\n"
+    "	nop\n"
+    "	nop\n"
+    "	out %al, $0x10\n"
+    "shadow_handler:\n"
+    "	pop %ax\n"
+    "	movzx %ax, %eax\n"
+    "	mov %eax, 0x2000\n"
+    "	out %al, $0x10\n"
+    "shadow_end:\n"
     ".code64\n");
 
 static int device;
@@ -210,6 +262,41 @@ static void stepped(void)
 	is(vm.run->exit_reason, KVM_EXIT_IO, "a debugger: the guest's end");
 	is(steps, ROUND_INSTRUCTIONS * 5 + 2, "a debugger: steps");
 	is(figures(device, &vm).fast, 0, "a debugger: accesses completed behind the VM exit");
+	free_vm(&vm);
+}
+
+/* The guest is its own debugger: #DB comes behind each instruction but POPF. */
+static void traps_itself(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+
+	load_code(&vm, trapped_start, trapped_end, (struct kvm_regs){ .rsi = 5 });
+	*word_at(&vm, RUNNING) = pmu.counter;
+	*word_at(&vm, STOPPED) = counter_msr(pmu, pmu.nr - 1);
+	*word_at(&vm, 4 * DB_VECTOR) = CODE + (trapped_db - trapped_start);
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, RESULT), TRAPPED_INSTRUCTIONS, "the guest's own TF: #DBs");
+	free_vm(&vm);
+}
+
+static void interrupt_shadow(void)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	uint64_t before;
+
+	handle_nmis(&vm, 0);
+	load_code(&vm, shadow_start, shadow_end, (struct kvm_regs){ });
+	*word_at(&vm, 4 * VECTOR) = CODE + (shadow_handler - shadow_start);
+	put_counter(&vm, pmu_of(&vm), 0, INSTRUCTIONS | OS | EN, 0);
+	/* Eight words, 10h apart */
+	set_apic(&vm, APIC_IRR + VECTOR / 32 * 16, 1u << VECTOR % 32);
+	before = figures(device, &vm).fast;
+	run_until(&vm, KVM_EXIT_IO);
+	is(*word_at(&vm, RESULT), CODE + (uint32_t)(shadow_rdpmc - shadow_start),
+	   "an interrupt that STI holds back: right behind the access");
+	check(figures(device, &vm).fast > before, "that was completed behind the VM exit");
 	free_vm(&vm);
 }
 
@@ -366,6 +453,8 @@ int main(void)
 	qemus_filter();
 	borrowed();
 	stepped();
+	traps_itself();
+	interrupt_shadow();
 	status();
 	general_protection();
 	filtered();
