@@ -13,12 +13,11 @@
 #include <argp.h>
 
 #include "vm.h"
+#include "registers.h"
 #include "pin.h"
 #include "oracle.h"
 #include "cost.h"
 
-#define SELECT0		0xc0010200
-#define NR_COUNTERS	6
 #define MAX_VMS		64
 #define ROUNDS		10
 #define RUNS		50
@@ -36,16 +35,19 @@ asm(".code16\n"
 
 static struct vm vms[MAX_VMS];
 static unsigned int nr_vms = 2, nr;
-static uint64_t selects[NR_COUNTERS];
+static uint64_t selects[MAX_INTEL];
 static bool has_pmu = true;
 
 static void prepare(struct vm *vm)
 {
+	struct pmu pmu;
+
 	*vm = make_vm_with(VM_APIC | (has_pmu ? 0 : VM_NO_PMU), MEMORY);
+	pmu = pmu_of(vm);
 	load_code(vm, turn_start, turn_end, (struct kvm_regs){ });
 	if (has_pmu)
 		for (unsigned int i = 0; i < nr; i++)
-			set_msr(vm, SELECT0 + 2 * i, selects[i]);
+			set_msr(vm, pmu.select + i * pmu.stride, selects[i]);
 	run_until(vm, KVM_EXIT_IO);
 }
 
@@ -89,7 +91,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		has_pmu = false;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (nr == NR_COUNTERS)
+		if (nr == MAX_INTEL)
 			argp_error(state, "too many counters");
 		selects[nr++] = strtoull(arg, &end, 0);
 		if (*end || end == arg)
