@@ -210,6 +210,9 @@ static void prepare_nmis(struct vm *vm)
 	IOCTL(vm->vcpu, KVM_GET_VCPU_EVENTS, &events);
 	events.nmi.masked = 0;
 	IOCTL(vm->vcpu, KVM_SET_VCPU_EVENTS, &events);
+	/* SDM vol. 3, "Local Vector Table": a PMI has masked this. */
+	if (on_intel())
+		set_apic(vm, APIC_LVTPC, APIC_NMI);
 }
 
 static void run_once(struct vm *vm, unsigned int iterations, struct counts *c)
