@@ -15,7 +15,8 @@
 #include <time.h>
 
 /* As the kernel has it, for the loops */
-#define READ_ONCE(x)	(*(const volatile __typeof__(x) *)&(x))
+#define READ_ONCE(x)		(*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, value)	(*(volatile __typeof__(x) *)&(x) = (value))
 
 #include "../../../kmod/scan.h"
 
@@ -29,12 +30,12 @@ static const struct vpmu_scan_bits bits = { .present = BIT_ULL(11), .accessed = 
 static u64 *tables[PAGES / TABLE];
 static u64 mapped[PAGES / VPMU_SCAN_PAGES], accessed[PAGES / VPMU_SCAN_PAGES], written[PAGES / VPMU_SCAN_PAGES];
 
+/* As probe.c does for the mapping of a page */
 static u64 clear(u64 *at, u64 entry)
 {
-	while (!__atomic_compare_exchange_n(at, &entry, entry & ~(bits.accessed | bits.dirty), 0, __ATOMIC_SEQ_CST,
-					    __ATOMIC_RELAXED))
-		;
-	return entry & ~(bits.accessed | bits.dirty);
+	entry &= ~(bits.accessed | bits.dirty);
+	WRITE_ONCE(*at, entry);
+	return entry;
 }
 
 /* A page in its own place in memory, as a table of the kernel's is */
