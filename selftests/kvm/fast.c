@@ -200,6 +200,7 @@ static void plain(void)
 	v = figures(device, &vm);
 	check(v.fast <= v.reads + v.writes + v.rdpmcs, "each of them is among all accesses");
 	check(v.rdpmcs == ROUNDS && v.writes >= ROUNDS && v.reads >= 2 * ROUNDS, "all accesses are in the figures");
+	is(v.emulated, ROUND_ACCESSES * ROUNDS, "each of the guest's is an instruction that was emulated");
 	free_vm(&vm);
 }
 
