@@ -522,19 +522,18 @@ static void on_without_events(void)
 	free_vm(&vm);
 }
 
-/* One host event, which is on the first counter, closes the status for all. */
-static void status_beside_host(void)
+/* One host event @event closes the status for all, and leaves counters open. */
+static void status_beside(int event, const char *name)
 {
 	struct kvm_vpmu_vcpu v;
 	struct pmu pmu;
 	struct vm vm = make_guest(&pmu, 5, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
-	int event = host_event();
 
 	run_until(&vm, KVM_EXIT_IO);
 	v = figures(device, &vm);
-	check(v.reads >= ROUNDS && v.writes >= ROUNDS, "beside a host event: each access to the status exits");
-	check(v.reads + v.writes < 2 * ROUNDS + ROUNDS / 2, "beside a host event: a counter is open");
-	is(*word_at(&vm, RESULT), 0, "beside a host event: values that are wrong");
+	check(v.reads >= ROUNDS && v.writes >= ROUNDS, "beside %s: each access to the status exits", name);
+	check(v.reads + v.writes < 2 * ROUNDS + ROUNDS / 2, "beside %s: a counter is open", name);
+	is(*word_at(&vm, RESULT), 0, "beside %s: values that are wrong", name);
 	close(event);
 	free_vm(&vm);
 }
@@ -779,13 +778,22 @@ static void closed(void)
 	free_vm(&vm);
 }
 
+static int slots_event(void)
+{
+	struct perf_event_attr attr = { .type = PERF_TYPE_RAW, .size = sizeof(attr), .pinned = 1, .config = SLOTS };
+	int event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+
+	if (event < 0)
+		err(1, "perf_event_open: slots");
+	return event;
+}
+
 /*
- * A host event on the counter that guests don't get: the guest's status is its own, and RDPMC, which reads that counter,
- * closes for good.
+ * A host event on the counter that guests don't get: RDPMC, which reads that counter, closes for good, and the status while
+ * there is such an event.
  */
 static void slots(void)
 {
-	struct perf_event_attr attr = { .type = PERF_TYPE_RAW, .size = sizeof(attr), .pinned = 1, .config = SLOTS };
 	struct vm vm = make_vm(true);
 	struct pmu pmu = pmu_of(&vm);
 	int event;
@@ -796,14 +804,13 @@ static void slots(void)
 		return;
 	}
 	filter_as_qemu(&vm);
-	event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
-	if (event < 0)
-		err(1, "perf_event_open: slots");
+	event = slots_event();
 	reads(&vm, pmu, nr_counters(pmu), false, "a host event of slots");
 	close(event);
 	check(host_msr(FIXED_SLOTS), "a host event of slots: its count stays");
 	reads(&vm, pmu, nr_counters(pmu), false, "a host event of slots is over");
 	free_vm(&vm);
+	status_beside(slots_event(), "a host event of slots");
 }
 
 /* The host's new event, while the guest reads its counters without VM exits */
@@ -879,7 +886,7 @@ int main(int argc, char **argv)
 		counting();
 	on_without_events();
 	closed();
-	status_beside_host();
+	status_beside(host_event(), "a host event");
 	beside_host_events();
 	filtered_later();
 	filtered(deny_reads, "a process");
