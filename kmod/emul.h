@@ -34,7 +34,7 @@ void vpmu_align_later(struct vpmu_vcpu *vv);
  */
 void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class);
 
-/* The same of an instruction, while VM exits are looked at: as in stubs.S, a note if that is enough */
+/* The same of an instruction, while VM exits are looked at: as in stubs.S, a note if possible */
 static inline void vpmu_note_instruction(struct vpmu_vcpu *vv)
 {
 	vv->hot.emulated++;

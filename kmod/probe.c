@@ -111,9 +111,9 @@ static struct vpmu_scan_bits scan_bits(void)
 }
 
 /*
- * Clear an entry's bits, and return what is there then.  Nobody sets bits meanwhile: the vCPU, whose
- * thread this is, isn't in guest mode, and no other uses this table.  Nor does anybody take the page
- * away, as mmu_lock is held for writing.  Without that lock KVM only clears accessed bits
+ * Clear an entry's bits, and return what is there then.  Nobody sets bits meanwhile: the vCPU,
+ * whose thread this is, isn't in guest mode, and no other uses this table.  Nor does anybody take
+ * the page away, as mmu_lock is held for writing.  Without that lock KVM only clears accessed bits
  * (kvm_tdp_mmu_age_spte(), from 6.15 on).  So no atomic operation is needed.  40,000 of them would
  * take a quarter of a millisecond (tools/bench/programs/scan.c).
  */

@@ -668,7 +668,8 @@ bool vpmu_compat_may_open(struct kvm_vcpu *vcpu)
 		return false;
 	if ((vcpu->arch.hflags & HF_GUEST_MASK) || vpmu_compat_state_encrypted(vcpu))
 		return false;
-	return vpmu_compat_on_intel() || likely(READ_ONCE(vmcb_state) == VMCB_FOUND) || find_vmcb(vcpu);
+	return vpmu_compat_on_intel() || likely(READ_ONCE(vmcb_state) == VMCB_FOUND) ||
+	       find_vmcb(vcpu);
 }
 
 bool vpmu_compat_grant(struct kvm_vcpu *vcpu, const struct compat_filter *filter, const u32 *may,

@@ -23,10 +23,11 @@ events=(-f "cache=MEM_LOAD_RETIRED:L3_HIT,memory=$miss:LOCAL_DRAM,far-modified=$
 
 # loads_are_from TEXT SOURCE...: nearly all of the guest's, and of each of these some. KVM and the guest's first pass at
 # this place have a few others. Where memory is depends on the host's pages.
+# shellcheck disable=SC2317 # check_loads calls it
 loads_are_from() {
 	local text=$1
 	shift
-	"$vpmu" pages $pid "${events[@]}" -n 1 -c 1000 -t 0.1 -s 0.1 --json >pages.json 2>err
+	"$vpmu" pages "$pid" "${events[@]}" -n 1 -c 1000 -t 0.1 -s 0.1 --json >pages.json 2>err
 	is "$text: loads are from $*" "$(python3 - "$@" <<-'END' 2>&1
 		import json, sys
 		fills = json.load(open("pages.json"))["fills"]
@@ -38,6 +39,7 @@ loads_are_from() {
 }
 
 # check_loads local|interleaved
+# shellcheck disable=SC2317 # called by another name
 check_loads() {
 	case $kernel-$1 in
 	ping-local | fitting-interleaved) loads_are_from "$kernel, $1" cache ;;

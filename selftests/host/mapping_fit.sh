@@ -57,7 +57,7 @@ for kernel in "${kernels[@]}"; do
 		"$vpmu" map $pid --for none
 	fi
 	: >out
-	"$vpmu" map $pid "${fit[@]}" -i 0.25 --json >out 2>err &
+	"$vpmu" map "$pid" "${fit[@]}" -i 0.25 --json >out 2>err &
 	map=$!
 	decided out 2
 	# The next one is a second away.
