@@ -68,7 +68,7 @@ begins() {
 	start demand $demand
 }
 
-# speeds [CHECK]: sets none, with its sockets, local_ and interleaved. Runs CHECK local, and CHECK interleaved, while so.
+# speeds CHECK: sets none, with its sockets, local_ and interleaved. Runs CHECK local, and CHECK interleaved, while so.
 speeds() {
 	pin 0-3 0-3
 	speed
@@ -76,11 +76,11 @@ speeds() {
 	pin 0-1 0-1
 	speed
 	local_=$speed
-	"${1:-:}" local
+	"$1" local
 	pin 0-1 2-3
 	speed
 	interleaved=$speed
-	"${1:-:}" interleaved
+	"$1" interleaved
 }
 
 # note OBJECTIVE STATUS MAPPING: a line of the file results, behind speeds and speed

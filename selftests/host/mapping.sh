@@ -52,7 +52,7 @@ check_loads() {
 check_cost() {
 	local map times
 	: >trials
-	"$vpmu" map $pid -i 0.25 --json >trials 2>err &
+	"$vpmu" map "$pid" -i 0.25 --json >trials 2>err &
 	map=$!
 	decided trials 1
 	times="$now $passes"
@@ -87,18 +87,18 @@ for kernel in "${kernels[@]}"; do
 	begins "$kernel" "$@" || continue
 	speeds check_loads
 	for objective in performance power energy; do
-		"$vpmu" map $pid --for none
+		"$vpmu" map "$pid" --for none
 		# The model of power has it from /proc/stat, in ticks of 10 ms, how busy sockets are.
 		trial=(-t 0.1 -r 2)
 		[ $objective != performance ] || trial=(-t 0.02 -r 3)
-		"$vpmu" map $pid --once "${trial[@]}" --for $objective --json >out 2>err
+		"$vpmu" map "$pid" --once "${trial[@]}" --for $objective --json >out 2>err
 		status=$?
 		mapping=$(sed -n 's/.*"mapping": *"\([a-z]*\)".*/\1/p' out)
 		speed
 		note $objective $status "$mapping"
 	done
 	if [ "$kernel" = table ]; then
-		"$vpmu" map $pid --for none
+		"$vpmu" map "$pid" --for none
 		check_cost
 	fi
 	end

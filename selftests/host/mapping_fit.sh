@@ -38,7 +38,7 @@ echo "# lessons: own lines, written, both's, written, computes: what was chosen,
 for lesson in "${lessons[@]}"; do
 	# shellcheck disable=SC2086 # numbers
 	start demand $lesson
-	"$vpmu" map $pid --once "${fit[@]}" --json >out 2>err || not_ok "$lesson: status $? ($(cat err))"
+	"$vpmu" map "$pid" --once "${fit[@]}" --json >out 2>err || not_ok "$lesson: status $? ($(cat err))"
 	echo "# $lesson: $(sed -nE 's/.*"mapping": *"([a-z]*)".*"by": *"([a-z]*)", *"predicted": *([^,]*), *"band": *([^,]*), *"measured": *([^,]*),.*/\1 \2 \3 \4 \5/p' out)"
 	cat out >>lessons
 	end
@@ -47,14 +47,14 @@ done
 echo "# kernel objective: speed local, interleaved, by the scheduler, of what was chosen"
 for kernel in "${kernels[@]}"; do
 	begins "$kernel" "$@" || continue
-	speeds
-	"$vpmu" map $pid --for none
+	speeds :
+	"$vpmu" map "$pid" --for none
 	if [ "$kernel" = ping ]; then
 		taskset -cp 1 "${tids[0]}" >/dev/null
-		"$vpmu" map $pid --once "${fit[@]}" >out 2>err
+		"$vpmu" map "$pid" --once "${fit[@]}" >out 2>err
 		is "pinned by somebody else: status" $? 1
 		is "pinned by somebody else: the message" "$(grep -c "vCPU 0 is pinned by somebody else" err)" 1
-		"$vpmu" map $pid --for none
+		"$vpmu" map "$pid" --for none
 	fi
 	: >out
 	"$vpmu" map "$pid" "${fit[@]}" -i 0.25 --json >out 2>err &
