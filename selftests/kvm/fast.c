@@ -166,9 +166,10 @@ asm(".code16\n"
 
 static int device;
 
-static void load_accesses(struct vm *vm, struct pmu pmu, unsigned int rounds)
+/* Code that finds RUNNING and STOPPED, with ESI */
+static void load(struct vm *vm, struct pmu pmu, const char *start, const char *end, unsigned int esi)
 {
-	load_code(vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = rounds });
+	load_code(vm, start, end, (struct kvm_regs){ .rsi = esi });
 	*word_at(vm, RUNNING) = pmu.counter;
 	*word_at(vm, STOPPED) = counter_msr(pmu, pmu.nr - 1);
 	put_counter(vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
@@ -181,7 +182,7 @@ static void check_accesses(struct vm *vm, struct pmu pmu, const char *name)
 {
 	uint64_t before = figures(device, vm).fast;
 
-	load_accesses(vm, pmu, ROUNDS);
+	load(vm, pmu, accesses_start, accesses_end, ROUNDS);
 	run_until(vm, KVM_EXIT_IO);
 	is(*word_at(vm, RESULT), 0, "%s: values that are wrong", name);
 	/* And XOR and MOV; the OUT is still to be completed. */
@@ -256,7 +257,7 @@ static void stepped(void)
 	struct pmu pmu = pmu_of(&vm);
 	unsigned int steps = 0;
 
-	load_accesses(&vm, pmu, 5);
+	load(&vm, pmu, accesses_start, accesses_end, 5);
 	IOCTL(vm.vcpu, KVM_SET_GUEST_DEBUG, &debug);
 	while (!ioctl(vm.vcpu, KVM_RUN, NULL) && vm.run->exit_reason == KVM_EXIT_DEBUG && steps < 1000)
 		steps++;
@@ -270,13 +271,9 @@ static void stepped(void)
 static void traps_itself(void)
 {
 	struct vm vm = make_vm(true);
-	struct pmu pmu = pmu_of(&vm);
 
-	load_code(&vm, trapped_start, trapped_end, (struct kvm_regs){ .rsi = 5 });
-	*word_at(&vm, RUNNING) = pmu.counter;
-	*word_at(&vm, STOPPED) = counter_msr(pmu, pmu.nr - 1);
+	load(&vm, pmu_of(&vm), trapped_start, trapped_end, 5);
 	*word_at(&vm, 4 * DB_VECTOR) = CODE + (trapped_db - trapped_start);
-	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
 	run_until(&vm, KVM_EXIT_IO);
 	is(*word_at(&vm, RESULT), TRAPPED_INSTRUCTIONS, "the guest's own TF: #DBs");
 	free_vm(&vm);
