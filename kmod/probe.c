@@ -142,13 +142,27 @@ static void scan_pages(const struct scan *s, u64 *table, u64 frame)
 		if (s->begin) {
 			pv->mapped[word] = vpmu_scan_begin(&table[i], scan_bits(), clear_entry);
 		} else {
-			u64 accessed, written;
+			const u64 mapped = pv->mapped[word];
+			u64 accessed, written, there;
 
-			vpmu_scan_end(&table[i], scan_bits(), &accessed, &written);
-			pv->accessed[word] = accessed & pv->mapped[word];
-			pv->written[word] = written & pv->mapped[word];
+			there = vpmu_scan_end(&table[i], scan_bits(), &accessed, &written);
+			pv->accessed[word] = accessed & mapped;
+			pv->written[word] = written & mapped;
+			pv->out->mapped += hweight64(mapped & there);
+			pv->out->gone += hweight64(mapped & ~there);
 		}
 	}
+}
+
+/* No table maps page frames @from to @to any more. */
+static void scan_hole(const struct scan *s, u64 from, u64 to)
+{
+	const struct probed_vcpu *pv = s->pv;
+
+	from = max(from, s->from);
+	to = min(to, s->to);
+	if (!s->begin)
+		pv->out->gone += bitmap_weight(pv->mapped + from / BITS_PER_LONG, to - from);
 }
 
 /* @table maps page frames from @frame on. */
@@ -166,6 +180,8 @@ static void scan_table(const struct scan *s, u64 *table, int level, u64 frame)
 
 		if (vpmu_compat_is_present(entry) && !vpmu_compat_is_large(entry))
 			scan_table(s, vpmu_compat_table(entry), level - 1, frame);
+		else
+			scan_hole(s, frame, frame + (1ull << shift));
 		frame += 1ull << shift;
 	}
 }
@@ -394,7 +410,6 @@ static void end_window(struct probed_vcpu *pv, u32 state)
 	out->end = rdtsc();
 	if (!scan(pv, false))
 		out->flags |= KVM_VPMU_PROBED_REPLACED;
-	out->mapped = bitmap_weight(pv->mapped, pages);
 	out->accessed = bitmap_weight(pv->accessed, pages);
 	out->written = bitmap_weight(pv->written, pages);
 	WRITE_ONCE(out->state, state);

@@ -60,10 +60,13 @@ static __always_inline u64 vpmu_scan_begin(u64 *table, struct vpmu_scan_bits bit
  * @bits: see there
  * @accessed: which pages a vCPU has accessed
  * @written: which pages a vCPU has written to
+ *
+ * Return: which entries map a page.
  */
-static __always_inline void vpmu_scan_end(const u64 *table, struct vpmu_scan_bits bits,
-					  u64 *accessed, u64 *written)
+static __always_inline u64 vpmu_scan_end(const u64 *table, struct vpmu_scan_bits bits,
+					 u64 *accessed, u64 *written)
 {
+	u64 mapped = 0;
 	unsigned int i;
 
 	*accessed = 0;
@@ -71,13 +74,17 @@ static __always_inline void vpmu_scan_end(const u64 *table, struct vpmu_scan_bit
 	for (i = 0; i < VPMU_SCAN_PAGES; i++) {
 		u64 entry = READ_ONCE(table[i]);
 
-		if (!(entry & (bits.accessed | bits.dirty)) || !(entry & bits.present))
+		if (!(entry & bits.present))
+			continue;
+		mapped |= BIT_ULL(i);
+		if (!(entry & (bits.accessed | bits.dirty)))
 			continue;
 		if (entry & bits.accessed)
 			*accessed |= BIT_ULL(i);
 		if (entry & bits.dirty)
 			*written |= BIT_ULL(i);
 	}
+	return mapped;
 }
 
 #endif

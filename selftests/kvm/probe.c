@@ -70,6 +70,23 @@ static const struct kvm_vpmu_probed *probed(const struct probe *p, unsigned int 
 	return (const void *)(p->area + i * part_size());
 }
 
+/*
+ * A window in which the host takes no page away: it may do so at any time (kcompactd), and the window
+ * says so.
+ */
+static void undisturbed_window(const struct probe *p)
+{
+	uint64_t disturbed;
+	unsigned int i = 0;
+
+	do {
+		disturbed = 0;
+		window(p, LONG);
+		for (unsigned int j = 0; j < p->nr; j++)
+			disturbed += probed(p, j)->fresh + probed(p, j)->gone;
+	} while (disturbed && ++i < 10);
+}
+
 static bool has(const struct probe *p, unsigned int i, bool written, unsigned int frame)
 {
 	const uint64_t *set = (const void *)(p->area + i * part_size() + PAGE + (written ? SETS / 8 : 0));
@@ -106,8 +123,9 @@ static void exact(const struct probe *p, unsigned int i, const struct work *w, u
 	      "%s: vCPU %u: the sets (%u and %u pages too many, %u missing; %llu accessed, %llu written)",
 	      name, i, wrong.false_accessed, wrong.false_written, wrong.missing,
 	      (unsigned long long)out->accessed, (unsigned long long)out->written);
-	check(out->state == state && !out->flags && !out->fresh, "%s: vCPU %u: state %u, flags %u, %llu fresh",
-	      name, i, out->state, out->flags, (unsigned long long)out->fresh);
+	check(out->state == state && !out->flags && !out->fresh && !out->gone,
+	      "%s: vCPU %u: state %u, flags %u, %llu fresh, %llu gone", name, i, out->state, out->flags,
+	      (unsigned long long)out->fresh, (unsigned long long)out->gone);
 	is(out->accessed, w->reads + w->writes + 1, "%s: vCPU %u: accessed", name, i);
 	is(out->written, w->writes, "%s: vCPU %u: written", name, i);
 }
@@ -140,8 +158,9 @@ static void check_two(void)
 
 	p = begin_both(worker);
 	is(window(&p, LONG), 2, "two vCPUs: both have had a window");
-	for (unsigned int i = 0; i < 3; i++)
+	for (unsigned int i = 0; i < 2; i++)
 		window(&p, LONG);
+	undisturbed_window(&p);
 	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, "two vCPUs");
 	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, "two vCPUs");
 	for (unsigned int i = 0; i < 2; i++) {
@@ -169,7 +188,7 @@ static void check_two(void)
 	end_work(&worker[0]);
 	begin_work(&worker[0], other);
 	window(&p, LONG);
-	window(&p, LONG);
+	undisturbed_window(&p);
 	exact(&p, 0, &other, KVM_VPMU_PROBED_WHOLE, "others");
 	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, "others");
 	check(probed(&p, 0)->mapped > probed(&p, 0)->accessed, "others: those of before stay mapped");
@@ -178,24 +197,10 @@ static void check_two(void)
 	/* They share page tables again; a new probe finds those of before. */
 	p = open_probe(probe_of(&worker[0].vm));
 	window(&p, LONG);
-	window(&p, LONG);
+	undisturbed_window(&p);
 	exact(&p, 0, &other, KVM_VPMU_PROBED_WHOLE, "once more");
 	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, "once more");
 	end_both(worker, &p);
-}
-
-struct later {
-	struct worker *worker;
-	struct work work;
-};
-
-static void *begin_later(void *arg)
-{
-	struct later *later = arg;
-
-	usleep(100000);
-	begin_work(later->worker, later->work);
-	return NULL;
 }
 
 /* The guest accesses a page behind those that it is asked for, too. */
@@ -240,14 +245,51 @@ static void check_beyond(void)
 	free_workers(worker);
 }
 
-/* A window that the guest's end leaves open, and a vCPU that doesn't run */
+static const struct work warm = { 32, 40, 100, 30, 3 }, passes = { 40, 20, 110, 10, 1000 };
+
+/* Passes of vCPU 0 that begin within a window; then the host takes so many of the pages away. */
+struct later {
+	struct worker *worker;
+	unsigned int taken;
+};
+
+static void *work_later(void *arg)
+{
+	struct later *later = arg;
+
+	usleep(100000);
+	begin_work(later->worker, passes);
+	pthread_join(later->worker->thread, NULL);
+	madvise(later->worker->vm.memory + passes.first_read * PAGE, later->taken * PAGE, MADV_DONTNEED);
+	return NULL;
+}
+
+/* A window that the guest's end leaves open.  Return: what KVM_VPMU_PROBE_WINDOW did */
+static int short_window(struct worker *worker, const struct probe *p, unsigned int taken)
+{
+	struct later later = { .worker = worker, .taken = taken };
+	unsigned int i = 0;
+	pthread_t thread;
+	int had;
+
+	do {
+		begin_work(worker, warm);
+		pthread_join(worker->thread, NULL);
+		if (pthread_create(&thread, NULL, work_later, &later))
+			errx(1, "no thread");
+		had = window(p, 2000);
+		pthread_join(thread, NULL);
+		/* See undisturbed_window(). */
+	} while ((probed(p, 0)->fresh || probed(p, 0)->gone != taken) && ++i < 5);
+	return had;
+}
+
+/* Such a window, and a vCPU that doesn't run */
 static void check_short(void)
 {
-	const struct work warm = { 32, 40, 100, 30, 3 }, work = { 40, 20, 110, 10, 1000 };
+	const unsigned int taken = 5;
 	struct kvm_vpmu_probe what;
 	struct worker worker[2];
-	struct later later = { .worker = &worker[0], .work = work };
-	pthread_t thread;
 	struct probe p;
 
 	make_workers(worker);
@@ -256,19 +298,21 @@ static void check_short(void)
 	p = open_probe(what);
 	is(window(&p, 10), 0, "idle: no window");
 	is(probed(&p, 0)->state, KVM_VPMU_PROBED_NOT, "idle: the vCPU didn't run");
-	begin_work(&worker[0], warm);
-	end_work(&worker[0]);
-	if (pthread_create(&thread, NULL, begin_later, &later))
-		errx(1, "no thread");
-	is(window(&p, 2000), 1, "short: one vCPU has had a window");
-	pthread_join(thread, NULL);
-	end_work(&worker[0]);
-	exact(&p, 0, &work, KVM_VPMU_PROBED_SHORT, "short");
+
+	is(short_window(worker, &p, 0), 1, "short: one vCPU has had a window");
+	exact(&p, 0, &passes, KVM_VPMU_PROBED_SHORT, "short");
+	is(probed(&p, 0)->mapped, warm.reads + warm.writes + 1, "short: mapped");
 	/* AMD: VM entries count (APM vol. 2, "Performance Counters"). */
-	check(probed(&p, 0)->count[0] - instructions_of(&work) < 50, "short: %llu instructions, the guest has %llu",
-	      (unsigned long long)probed(&p, 0)->count[0], (unsigned long long)instructions_of(&work));
+	check(probed(&p, 0)->count[0] - instructions_of(&passes) < 50, "short: %llu instructions, the guest has %llu",
+	      (unsigned long long)probed(&p, 0)->count[0], (unsigned long long)instructions_of(&passes));
 	is(probed(&p, 1)->state, KVM_VPMU_PROBED_NOT, "short: the other one didn't run");
 	is(probed(&p, 1)->accessed, 0, "short: the other one's sets are empty");
+
+	is(short_window(worker, &p, taken), 1, "taken away: one vCPU has had a window");
+	is(probed(&p, 0)->gone, taken, "taken away: said");
+	is(probed(&p, 0)->mapped, warm.reads + warm.writes + 1 - taken, "taken away: mapped");
+	is(probed(&p, 0)->accessed, passes.reads + passes.writes + 1 - taken, "taken away: accessed");
+	is(probed(&p, 0)->written, passes.writes, "taken away: written");
 	close_probe(&p);
 	free_workers(worker);
 }
@@ -359,7 +403,7 @@ static struct sums check_disturbed(void (*what)(struct worker *worker),
 	is(sums.false_accessed, 0, "%s: accessed pages that weren't", name);
 	is(sums.false_written, 0, "%s: written pages that weren't", name);
 	window(&p, LONG);
-	window(&p, LONG);
+	undisturbed_window(&p);
 	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, name);
 	exact(&p, 1, &second, KVM_VPMU_PROBED_WHOLE, name);
 	end_both(worker, &p);
@@ -418,7 +462,7 @@ static void check_log(void)
 	region.flags = 0;
 	IOCTL(worker[0].vm.fd, KVM_SET_USER_MEMORY_REGION, &region);
 	window(&p, LONG);
-	window(&p, LONG);
+	undisturbed_window(&p);
 	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, "without the log again");
 	end_both(worker, &p);
 }
@@ -556,6 +600,51 @@ static unsigned int huge_kb(void)
 	return kb;
 }
 
+struct slot {
+	const struct vm *vm;
+	struct kvm_userspace_memory_region region;
+};
+
+static void *set_later(void *arg)
+{
+	struct slot *slot = arg;
+
+	usleep(100000);
+	IOCTL(slot->vm->fd, KVM_SET_USER_MEMORY_REGION, &slot->region);
+	return NULL;
+}
+
+/*
+ * A dirty log ends within a window.  Then KVM maps huge pages where it can: that takes all pages of
+ * the window's begin away, or (up to 6.12) gives them back one by one.
+ */
+static void check_log_end(const struct vm *vm, struct kvm_userspace_memory_region region)
+{
+	struct slot slot = { .vm = vm, .region = region };
+	struct kvm_vpmu_probe what = probe_of(vm);
+	const uint64_t pages = first.reads + first.writes + 1;
+	uint64_t gone, fresh;
+	pthread_t thread;
+	struct probe p;
+
+	what.nr = 1;
+	what.period = 1ull << 40;
+	p = open_probe(what);
+	region.flags = KVM_MEM_LOG_DIRTY_PAGES;
+	IOCTL(vm->fd, KVM_SET_USER_MEMORY_REGION, &region);
+	window(&p, 100);
+	if (pthread_create(&thread, NULL, set_later, &slot))
+		errx(1, "no thread");
+	window(&p, 1000);
+	pthread_join(thread, NULL);
+	gone = probed(&p, 0)->gone;
+	fresh = probed(&p, 0)->fresh;
+	check(gone ? gone == pages : fresh >= pages, "huge pages, the end of a dirty log: %llu gone, %llu fresh",
+	      (unsigned long long)gone, (unsigned long long)fresh);
+	is(probed(&p, 0)->mapped, 0, "huge pages, the end of a dirty log: no page is left");
+	close_probe(&p);
+}
+
 /* The host has the guest's memory as one huge page. */
 #define HUGE	(2u << 20)
 
@@ -587,8 +676,12 @@ static void check_huge(void)
 	what.nr = 1;
 	p = open_probe(what);
 	window(&p, LONG);
-	window(&p, LONG);
+	undisturbed_window(&p);
 	exact(&p, 0, &first, KVM_VPMU_PROBED_WHOLE, "huge pages");
+	close_probe(&p);
+	check_log_end(&worker.vm, region);
+
+	p = open_probe(what);
 	/*
 	 * When a dirty log ends, KVM of Linux 6.14 and later maps huge pages there.  What is in one of them
 	 * is no page table, whatever it looks like.

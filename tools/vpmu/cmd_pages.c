@@ -320,6 +320,7 @@ static struct json_object *vcpu_json(const struct page_run *run, size_t i)
 			       json_object_new_uint64(v->count[PAGE_STORES]) : NULL);
 	json_object_object_add(o, "mapped", json_object_new_uint64(v->mapped));
 	json_object_object_add(o, "fresh", json_object_new_uint64(v->fresh));
+	json_object_object_add(o, "gone", json_object_new_uint64(v->gone));
 	json_object_object_add(o, "accessed", json_object_new_uint64(
 			       page_set_size(&run->sets, i, PAGES_ACCESSED)));
 	json_object_object_add(o, "written", json_object_new_uint64(
@@ -505,8 +506,10 @@ static void print_notes(const struct page_run *run)
 	const struct page_sets *sets = &run->sets;
 	uint32_t flags = all_flags(sets);
 	size_t i, idle = 0, fewer = 0;
+	uint64_t gone = 0;
 
 	for (i = 0; i < sets->count; i++) {
+		gone += sets->vcpu[i].gone;
 		idle += !sets->vcpu[i].windows;
 		fewer += sets->vcpu[i].whole < sets->vcpu[i].windows;
 	}
@@ -516,6 +519,9 @@ static void print_notes(const struct page_run *run)
 		warnx("windows of %zu vCPUs ended by the timeout: they have fewer operations", fewer);
 	if (flags & KVM_VPMU_PROBED_REPLACED)
 		warnx("KVM has replaced page tables meanwhile: pages are missing");
+	if (gone)
+		warnx("the host has taken away %llu pages meanwhile: they are missing",
+		      (unsigned long long)gone);
 	if (flags & KVM_VPMU_PROBED_NO_COUNT)
 		warnx("host perf had no counter: operations are missing");
 	if (flags & KVM_VPMU_PROBED_BEYOND)

@@ -17,7 +17,7 @@ void page_sets_clear(struct page_sets *sets, size_t words)
 		struct vcpu_pages *v = &sets->vcpu[i];
 
 		v->windows = v->whole = v->flags = 0;
-		v->mapped = v->fresh = 0;
+		v->mapped = v->fresh = v->gone = 0;
 		memset(v->count, 0, sizeof(v->count));
 		for (use = 0; use < PAGE_USES; use++)
 			v->set[use] = xrealloc(v->set[use], words * sizeof(*v->set[use]));
@@ -48,6 +48,7 @@ static void add_window(struct vcpu_pages *v, const struct probe *probe, size_t n
 	v->flags |= out->flags;
 	v->mapped = out->mapped;
 	v->fresh += out->fresh;
+	v->gone += out->gone;
 	for (i = 0; i < PAGE_EVENTS; i++)
 		v->count[i] += out->count[i];
 }

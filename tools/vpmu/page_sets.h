@@ -28,6 +28,7 @@ enum page_event { PAGE_MEMORY, PAGE_STORES, PAGE_EVENTS };
  * @count: events in all of these
  * @mapped: page frames that could be in a set, in the last one
  * @fresh: pages that the vCPU accessed the first time, in all of these
+ * @gone: pages that the host took away, in all of these
  * @set: the pages that it used in each window
  */
 struct vcpu_pages {
@@ -36,7 +37,7 @@ struct vcpu_pages {
 	unsigned int windows, whole;
 	uint32_t flags;
 	uint64_t count[PAGE_EVENTS];
-	uint64_t mapped, fresh;
+	uint64_t mapped, fresh, gone;
 	uint64_t *set[PAGE_USES];
 };
 

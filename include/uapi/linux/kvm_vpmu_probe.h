@@ -80,18 +80,22 @@ struct kvm_vpmu_probe {
  * @begin: the host's TSC when the window began, with the vCPU outside the guest
  * @end: the same when it ended
  * @count: how often the events came
- * @mapped: page frames that were in the vCPU's page tables when the window began, without those that
- *	were mapped since: all that can be in a set
+ * @mapped: page frames that were in the vCPU's page tables from the window's begin to its end: all that
+ *	can be in a set
  * @accessed: how many of these were accessed
  * @written: how many of these were written
  * @fresh: faults for others, which are in no set: a page counts from the next window on
+ * @gone: page frames that were there at the begin, but not at the end: whatever the vCPU did with
+ *	them is in no set.  The host reclaims, migrates or compacts memory
  *
  * The set of accessed pages is behind that page, an array of @pages / 64 words, whose bit N % 64 of
  * word N / 64 is page frame N.  The set of written pages is behind that one.  The part of the next
  * vCPU follows.  Nothing is written there between two KVM_VPMU_PROBE_WINDOW.
  *
- * A page that the host takes away and gives back in a window isn't in the sets.  No page is in a set
- * that the guest hasn't accessed, or written.
+ * A page that the host takes away in a window isn't in the sets; one that the guest gets back counts
+ * in @fresh, any other in @gone.  Where the host's reclaim has looked at a page, which clears the
+ * accessed bit, an access before that is missing.  No page is in a set that the guest hasn't
+ * accessed, or written.
  */
 struct kvm_vpmu_probed {
 	__u32 vcpu;
@@ -105,6 +109,7 @@ struct kvm_vpmu_probed {
 	__u64 accessed;
 	__u64 written;
 	__u64 fresh;
+	__u64 gone;
 };
 
 /* Returns a file, or an error. */

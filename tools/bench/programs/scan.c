@@ -74,7 +74,7 @@ static void end(void)
 	for (unsigned int i = 0; i < PAGES; i += VPMU_SCAN_PAGES) {
 		unsigned int word = i / VPMU_SCAN_PAGES;
 
-		vpmu_scan_end(&tables[i / TABLE][i % TABLE], bits, &accessed[word], &written[word]);
+		mapped[word] = vpmu_scan_end(&tables[i / TABLE][i % TABLE], bits, &accessed[word], &written[word]);
 	}
 }
 
@@ -112,7 +112,7 @@ static void measure(unsigned int percent)
 		unsigned int nr = access_pages(percent);
 
 		ends[i] = time_of(end);
-		if (count(accessed) != nr || count(written) != nr / 2)
+		if (count(mapped) != PAGES || count(accessed) != nr || count(written) != nr / 2)
 			errx(1, "%u of %u pages accessed, %u written", count(accessed), nr, count(written));
 		begins[i] = time_of(begin);
 		if (count(mapped) != PAGES)

@@ -47,7 +47,7 @@ static void add(struct page_sets *sets, size_t first, const struct window *windo
 
 		*(struct kvm_vpmu_probed *)probe_of(&probe, i) = (struct kvm_vpmu_probed){
 			.state = w->state, .flags = w->flags, .count = { w->memory, w->stores },
-			.mapped = w->accessed + 1, .fresh = 2,
+			.mapped = w->accessed + 1, .fresh = 2, .gone = 1,
 		};
 		set_bits((uint64_t *)probe_accessed(&probe, i), w->from, w->accessed);
 		set_bits((uint64_t *)probe_written(&probe, i), w->from, w->written);
@@ -133,6 +133,7 @@ static void only_pages_of_each_window(void **state)
 	assert_int_equal(sets.vcpu[0].count[PAGE_STORES], 30);
 	assert_int_equal(sets.vcpu[0].mapped, 101);
 	assert_int_equal(sets.vcpu[0].fresh, 4);
+	assert_int_equal(sets.vcpu[0].gone, 2);
 	assert_int_equal(page_set_size(&sets, 0, PAGES_ACCESSED), 60);
 	assert_int_equal(page_set_size(&sets, 0, PAGES_WRITTEN), 10);
 	/* The other one's only window is no less than two. */
