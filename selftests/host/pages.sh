@@ -30,6 +30,9 @@ json() {
 	python3 -c "import json; d = json.load(open('pages.json')); print($1)"
 }
 
+# The host doesn't take pages away unasked.
+sysctl -q vm.compaction_proactiveness=0
+
 # Of vCPU 0: loads from frames 32 to 71, writes to 100 to 129; of vCPU 1: 50 to 109, and 120 to 169
 work=(32 40 100 30 50 60 120 50)
 start pages "${work[@]}"
