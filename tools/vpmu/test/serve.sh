@@ -152,13 +152,18 @@ is "the log: each return" "$(grep -c 'figures again' "$tmp/said")" 5
 is "no file is left open" "$(find /proc/$server/fd | wc -l)" "$files"
 
 # Who is in a hurry gets the same figures again; what was looked at is told by the fake's own number of VMs.
-echo "1:1:1" >"$tmp/fake"
-fresh
-get GET /metrics
-echo "1:1:1 2:2:1" >"$tmp/fake"
-python3 serve.py hurry "$port" 0.3 >"$tmp/hurry"
+for _ in {1..20}; do
+	echo "1:1:1" >"$tmp/fake"
+	fresh
+	get GET /metrics
+	looked=${EPOCHREALTIME//[!0-9]/}
+	echo "1:1:1 2:2:1" >"$tmp/fake"
+	python3 serve.py hurry "$port" 0.3 >"$tmp/hurry"
+	get GET /metrics
+	# Unless this machine is so busy that the figures are too old by now
+	[ $((${EPOCHREALTIME//[!0-9]/} - looked)) -gt 900000 ] || break
+done
 within "requests in a third of a second" "$(cat "$tmp/hurry")" 2 100000
-get GET /metrics
 is "the same figures again" "$(grep '^kvm_vpmu_vms ' "$tmp/body")" "kvm_vpmu_vms 1"
 fresh
 get GET /metrics
