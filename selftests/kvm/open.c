@@ -365,8 +365,22 @@ static void rdpmc(void)
 	free_vm(&vm);
 }
 
+/* The guest accesses its first fixed counter by WRMSR and RDMSR. */
+static void fixed_of_fewer(struct vm *vm, struct pmu pmu)
+{
+	load_code(vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
+	*word_at(vm, RESULT) = 0;
+	*word_at(vm, COUNTER) = counter_msr(pmu, pmu.nr);
+	*word_at(vm, ALL) = counter_bits(pmu);
+	note_registers(vm, pmu);
+	put_fixed(vm, 0, FIXED_OS, 0);
+	run_until(vm, KVM_EXIT_IO);
+	is(*word_at(vm, RESULT), 0, "a guest with fewer counters: values that are wrong");
+	is(counter(vm, pmu, pmu.nr), 0x123400000001, "a guest with fewer counters: userspace's value of a fixed one");
+}
+
 /* The CPU has a general counter that the guest doesn't have: the guest's fixed ones have other numbers. */
-static void rdpmc_of_fewer(void)
+static void fewer_counters(void)
 {
 	struct cpuid cpuid = { .head.nent = 256 };
 	struct vm vm = make_vm(true);
@@ -380,6 +394,8 @@ static void rdpmc_of_fewer(void)
 		err(1, "KVM_SET_CPUID2");
 	filter_as_qemu(&vm);
 	reads(&vm, pmu, nr_counters(pmu), false, "a guest with fewer counters");
+	if (on_intel())
+		fixed_of_fewer(&vm, pmu);
 	free_vm(&vm);
 }
 
@@ -872,7 +888,7 @@ int main(int argc, char **argv)
 		skip("the host has had an event of slots", "RDPMC is open");
 	else
 		rdpmc();
-	rdpmc_of_fewer();
+	fewer_counters();
 	if (argc == 2 && !strcmp(argv[1], "reads"))
 		return finish();
 	for (unsigned int i = 0; i < nr_counters(pmu); i++)
