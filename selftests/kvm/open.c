@@ -247,6 +247,20 @@ static void note_registers(const struct vm *vm, struct pmu pmu)
 	*word_at(vm, STRIDE) = pmu.stride;
 }
 
+/* The guest is to execute that code, with counter @i. */
+static void load(struct vm *vm, struct pmu pmu, unsigned int i, const char *start, const char *end,
+		 struct kvm_regs regs)
+{
+	load_code(vm, start, end, regs);
+	*word_at(vm, COUNTER) = counter_msr(pmu, i);
+	*word_at(vm, ALL) = counter_bits(pmu);
+	note_registers(vm, pmu);
+	if (i < pmu.nr)
+		put_counter(vm, pmu, i, INSTRUCTIONS | OS | EN, 0);
+	else
+		put_fixed(vm, i - pmu.nr, FIXED_OS, 0);
+}
+
 /* The guest, which has counter @i */
 static struct vm make_guest(struct pmu *pmu, unsigned int i, const char *start, const char *end, struct kvm_regs regs)
 {
@@ -254,14 +268,7 @@ static struct vm make_guest(struct pmu *pmu, unsigned int i, const char *start, 
 
 	*pmu = pmu_of(&vm);
 	filter_as_qemu(&vm);
-	load_code(&vm, start, end, regs);
-	*word_at(&vm, COUNTER) = counter_msr(*pmu, i);
-	*word_at(&vm, ALL) = counter_bits(*pmu);
-	note_registers(&vm, *pmu);
-	if (i < pmu->nr)
-		put_counter(&vm, *pmu, i, INSTRUCTIONS | OS | EN, 0);
-	else
-		put_fixed(&vm, i - pmu->nr, FIXED_OS, 0);
+	load(&vm, *pmu, i, start, end, regs);
 	return vm;
 }
 
@@ -368,12 +375,7 @@ static void rdpmc(void)
 /* The guest accesses its first fixed counter by WRMSR and RDMSR. */
 static void fixed_of_fewer(struct vm *vm, struct pmu pmu)
 {
-	load_code(vm, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
-	*word_at(vm, RESULT) = 0;
-	*word_at(vm, COUNTER) = counter_msr(pmu, pmu.nr);
-	*word_at(vm, ALL) = counter_bits(pmu);
-	note_registers(vm, pmu);
-	put_fixed(vm, 0, FIXED_OS, 0);
+	load(vm, pmu, pmu.nr, accesses_start, accesses_end, (struct kvm_regs){ .rsi = ROUNDS });
 	run_until(vm, KVM_EXIT_IO);
 	is(*word_at(vm, RESULT), 0, "a guest with fewer counters: values that are wrong");
 	is(counter(vm, pmu, pmu.nr), 0x123400000001, "a guest with fewer counters: userspace's value of a fixed one");

@@ -113,6 +113,12 @@ static struct wrong compare(const struct probe *p, unsigned int i, const struct 
 	return wrong;
 }
 
+/* Those that the guest accesses: the code's is one more. */
+static unsigned int pages_of(const struct work *w)
+{
+	return w->reads + w->writes + 1;
+}
+
 static void exact(const struct probe *p, unsigned int i, const struct work *w, uint32_t state,
 		  const char *name)
 {
@@ -126,7 +132,7 @@ static void exact(const struct probe *p, unsigned int i, const struct work *w, u
 	check(out->state == state && !out->flags && !out->fresh && !out->gone,
 	      "%s: vCPU %u: state %u, flags %u, %llu fresh, %llu gone", name, i, out->state, out->flags,
 	      (unsigned long long)out->fresh, (unsigned long long)out->gone);
-	is(out->accessed, w->reads + w->writes + 1, "%s: vCPU %u: accessed", name, i);
+	is(out->accessed, pages_of(w), "%s: vCPU %u: accessed", name, i);
 	is(out->written, w->writes, "%s: vCPU %u: written", name, i);
 }
 
@@ -228,7 +234,7 @@ static void check_beyond(void)
 	window(&p, LONG);
 	window(&p, LONG);
 	is(probed(&p, 0)->flags, KVM_VPMU_PROBED_BEYOND, "a page beyond: said");
-	is(probed(&p, 0)->accessed, first.reads + first.writes + 1, "a page beyond: the others are there");
+	is(probed(&p, 0)->accessed, pages_of(&first), "a page beyond: the others are there");
 	close_probe(&p);
 	what.pages = 2 * SETS;
 	p.fd = IOCTL(device, KVM_VPMU_PROBE, &what);
@@ -238,7 +244,7 @@ static void check_beyond(void)
 	if (p.area == MAP_FAILED)
 		err(1, "mapping a probe");
 	is(probed(&p, 0)->flags, 0, "with that page: not said");
-	is(probed(&p, 0)->accessed, first.reads + first.writes + 2, "with that page: it's there");
+	is(probed(&p, 0)->accessed, pages_of(&first) + 1, "with that page: it's there");
 	munmap(p.area, PAGE + 4 * SETS / 8);
 	close(p.fd);
 	end_work(&worker[0]);
@@ -301,7 +307,7 @@ static void check_short(void)
 
 	is(short_window(worker, &p, 0), 1, "short: one vCPU has had a window");
 	exact(&p, 0, &passes, KVM_VPMU_PROBED_SHORT, "short");
-	is(probed(&p, 0)->mapped, warm.reads + warm.writes + 1, "short: mapped");
+	is(probed(&p, 0)->mapped, pages_of(&warm), "short: mapped");
 	/* AMD: VM entries count (APM vol. 2, "Performance Counters"). */
 	check(probed(&p, 0)->count[0] - instructions_of(&passes) < 50, "short: %llu instructions, the guest has %llu",
 	      (unsigned long long)probed(&p, 0)->count[0], (unsigned long long)instructions_of(&passes));
@@ -310,8 +316,8 @@ static void check_short(void)
 
 	is(short_window(worker, &p, taken), 1, "taken away: one vCPU has had a window");
 	is(probed(&p, 0)->gone, taken, "taken away: said");
-	is(probed(&p, 0)->mapped, warm.reads + warm.writes + 1 - taken, "taken away: mapped");
-	is(probed(&p, 0)->accessed, passes.reads + passes.writes + 1 - taken, "taken away: accessed");
+	is(probed(&p, 0)->mapped, pages_of(&warm) - taken, "taken away: mapped");
+	is(probed(&p, 0)->accessed, pages_of(&passes) - taken, "taken away: accessed");
 	is(probed(&p, 0)->written, passes.writes, "taken away: written");
 	close_probe(&p);
 	free_workers(worker);
@@ -622,7 +628,7 @@ static void check_log_end(const struct vm *vm, struct kvm_userspace_memory_regio
 {
 	struct slot slot = { .vm = vm, .region = region };
 	struct kvm_vpmu_probe what = probe_of(vm);
-	const uint64_t pages = first.reads + first.writes + 1;
+	const uint64_t pages = pages_of(&first);
 	uint64_t gone, fresh;
 	pthread_t thread;
 	struct probe p;
