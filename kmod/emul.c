@@ -82,20 +82,7 @@ void vpmu_align_later(struct vpmu_vcpu *vv)
 		vv->hot.slow |= VPMU_SLOW_ALIGN;
 }
 
-/* A VM entry at @level, which makes up for pending events. */
-static __always_inline void tally_entry(struct vpmu_vcpu *vv, int level)
-{
-	u32 pending = vv->hot.pending;
-
-	vv->hot.pending = 0;
-	if (!(pending & BIT(VPMU_INSTRUCTION)))
-		vv->tally.surplus[VPMU_INSTRUCTION][level]++;
-	if (!(pending & BIT(VPMU_BRANCH)))
-		vv->tally.surplus[VPMU_BRANCH][level]++;
-}
-
-/* vpmu_hot.slow isn't 0: there is more to do. */
-static noinline u32 entry_slowly(struct vpmu_vcpu *vv)
+void vpmu_entry_slowly(struct vpmu_vcpu *vv)
 {
 	vpmu_flush_pending(vv);
 	if (vv->hot.slow & VPMU_SLOW_MEASURE && vpmu_measure_settled(vv))
@@ -112,12 +99,11 @@ static noinline u32 entry_slowly(struct vpmu_vcpu *vv)
 	vv->hot.slow &= ~(VPMU_SLOW_ARMED | VPMU_SLOW_STALE | VPMU_SLOW_REPEATS |
 			  VPMU_SLOW_ALIGN);
 	if (vpmu_hw->entry_counts && vv->placed)
-		tally_entry(vv, vpmu_level(vv));
+		vpmu_note_entry(vv, vpmu_level(vv));
 	if (unlikely(vv->hot.slow & VPMU_SLOW_MEASURE)) {
 		vv->assumed[vpmu_level(vv)] += !!vv->placed;
 		vv->measuring = vpmu_measure_begin(vv);
 	}
-	return vv->measuring || vv->borrowing || vv->hot.watch;
 }
 
 static void watch_events(struct vpmu_vcpu *vv)
@@ -151,25 +137,17 @@ void vpmu_exit(struct vpmu_vcpu *vv)
 }
 
 /* Each VM exit pays for each instruction here. */
-u32 notrace __noendbr vpmu_entry(struct vpmu_vcpu *vv)
+void notrace __noendbr vpmu_entry(struct vpmu_vcpu *vv)
 {
-	int level;
+	int level = vpmu_level(vv);
 
-	if (unlikely(vv->hot.slow))
-		return entry_slowly(vv);
-	level = vpmu_level(vv);
 	/* Cheaper than to keep the pointer over the call */
-	vv = this_cpu_read(vpmu_hot);
-	tally_entry(vv, level);
-	return vv->hot.watch;
+	vpmu_note_entry(this_cpu_read(vpmu_hot), level);
 }
 
-u32 notrace __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv)
+void notrace __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv)
 {
-	if (unlikely(vv->hot.slow))
-		return entry_slowly(vv);
 	__vpmu_flush_pending(vv);
-	return vv->hot.watch;
 }
 
 void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class)

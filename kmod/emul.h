@@ -5,21 +5,31 @@
 
 #include "vpmu.h"
 
-/**
- * vpmu_entry() - the guest is about to be entered, with running counters
- * @vv: the vCPU; interrupts are off
- *
+/* A VM entry at @level, which counts, and makes up for pending events */
+static __always_inline void vpmu_note_entry(struct vpmu_vcpu *vv, int level)
+{
+	u32 pending = vv->hot.pending;
+
+	vv->hot.pending = 0;
+	if (!(pending & BIT(VPMU_INSTRUCTION)))
+		vv->tally.surplus[VPMU_INSTRUCTION][level]++;
+	if (!(pending & BIT(VPMU_BRANCH)))
+		vv->tally.surplus[VPMU_BRANCH][level]++;
+}
+
+/*
+ * The guest is about to be entered by the hot vCPU, whose vpmu_hot.slow is 0; interrupts are off.
  * Called by stubs.S where VM entries count.
- *
- * Return: 0 if there is nothing to do behind the VM exit.  Otherwise counters were borrowed or the
- * entry is measured, for vpmu_exit(); or fast.c looks at the exit.
  */
-u32 __noendbr vpmu_entry(struct vpmu_vcpu *vv);
+void __noendbr vpmu_entry(struct vpmu_vcpu *vv);
 
-/* The same where VM entries don't count, called if vpmu_hot.slow or .pending isn't 0. */
-u32 __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv);
+/* The same where VM entries don't count, if vpmu_hot.pending isn't 0 */
+void __noendbr vpmu_entry_uncounted(struct vpmu_vcpu *vv);
 
-/* Behind the VM exit, if counters were borrowed or the entry is measured */
+/* The same if vpmu_hot.slow isn't 0.  Counters may borrow, or the entry is measured, until then. */
+void vpmu_entry_slowly(struct vpmu_vcpu *vv);
+
+/* Behind the VM exit, if counters borrow, the entry is measured or VM exits are events */
 void vpmu_exit(struct vpmu_vcpu *vv);
 
 /*

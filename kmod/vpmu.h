@@ -148,25 +148,25 @@ enum vpmu_arming {
 /**
  * struct vpmu_hot - what each VM exit touches; stubs.S has the offsets (hook/hot.h)
  * @vcpu: KVM's vCPU
- * @slow: VPMU_SLOW_...; why the fast path isn't enough, usually 0
  * @pending: mask of the classes in which KVM emulated one event for the guest since the last VM
  *	entry, which is not in the tally yet
+ * @slow: VPMU_SLOW_...; why the fast path isn't enough, usually 0
+ * @watch: VM exits are looked at: how many more of them by fast.c, as the guest has accessed PMU
+ *	registers lately, and VPMU_WATCH_EVENTS
+ * @msr_list_valid: Intel: KVM's VMCS has the counters that count in guest mode, as host perf
+ *	reported them, and nothing has changed since
  * @emulated: instructions that KVM emulated while counters ran
  * @margin: where VM entries don't count: how many more events KVM may emulate before some physical
  *	counter falls behind the guest's
- * @msr_list_valid: Intel: KVM's VMCS has the counters that count in guest mode, as host perf
- *	reported them, and nothing has changed since
- * @watch: VM exits are looked at: how many more of them by fast.c, as the guest has accessed PMU
- *	registers lately, and VPMU_WATCH_EVENTS
  */
 struct vpmu_hot {
 	struct kvm_vcpu *vcpu;
-	u32 slow;
 	u32 pending;
+	u32 slow;
+	u32 watch;
+	u32 msr_list_valid;
 	u64 emulated;
 	s64 margin;
-	u32 msr_list_valid;
-	u32 watch;
 };
 
 /* Behind an access by the guest: a guest's perf makes several in a row. */

@@ -7,12 +7,12 @@
 #define VPMU_HOT_H
 
 #define HOT_VCPU	0
-#define HOT_SLOW	8
-#define HOT_PENDING	12
-#define HOT_EMULATED	16
-#define HOT_MARGIN	24
-#define HOT_MSR_LIST_VALID	32
-#define HOT_WATCH	36
+#define HOT_PENDING	8
+#define HOT_SLOW	12
+#define HOT_WATCH	16
+#define HOT_MSR_LIST_VALID	20
+#define HOT_EMULATED	24
+#define HOT_MARGIN	32
 #define GUEST_SET	40
 
 /* Bits of vpmu_hot.pending: BIT(enum vpmu_class) */

@@ -30,44 +30,40 @@ SYM_FUNC_START(\name)
 
 /*
  * svm_vcpu_run(vcpu, flags) or vmx_vcpu_run(vcpu, flags): about to enter the guest, interrupts are
- * off.  Where VM entries count (\counted), each has to be tallied; elsewhere there is only
- * something to do if HOT_SLOW or HOT_PENDING isn't 0.  What comes behind the VM exit, if anything,
- * is in vpmu_vcpu_run().
+ * off.  If more is to be done, or something behind the VM exit, \run does all of that, with the
+ * object as another argument.  Else only the entry is tallied, where VM entries count (\counted);
+ * elsewhere there is only something to do if HOT_PENDING isn't 0.
  */
-.macro RUN entry:req counted:req
-	movq	%gs:vpmu_hot(%rip), %rax
-	testq	%rax, %rax
+.macro RUN run:req entry:req counted:req
+	movq	%gs:vpmu_hot(%rip), %rdx
+	testq	%rdx, %rdx
 	jz	.Lenter_\@
+	/* HOT_SLOW and HOT_WATCH at once */
+	cmpq	$0, HOT_SLOW(%rdx)
+	jne	.Lwrap_\@
 .if \counted == 0
-	cmpq	$0, HOT_SLOW(%rax)
-	je	.Lquiet_\@
+	cmpl	$0, HOT_PENDING(%rdx)
+	je	.Lenter_\@
 .endif
 	pushq	%rdi
 	pushq	%rsi
-	movq	%rax, %rdi
+	movq	%rdx, %rdi
 	call	\entry
 	popq	%rsi
 	popq	%rdi
-	testl	%eax, %eax
-	jnz	.Lwrap_\@
 .Lenter_\@:
 	RET
-.if \counted == 0
-.Lquiet_\@:
-	cmpl	$0, HOT_WATCH(%rax)
-	je	.Lenter_\@
-.endif
 .Lwrap_\@:
 	INSTEAD
-	jmp	vpmu_vcpu_run
+	jmp	\run
 .endm
 
 STUB_START vpmu_stub_vcpu_run
-	RUN vpmu_entry 1
+	RUN vpmu_vcpu_run vpmu_entry 1
 SYM_FUNC_END(vpmu_stub_vcpu_run)
 
 STUB_START vpmu_stub_vcpu_run_uncounted
-	RUN vpmu_entry_uncounted 0
+	RUN vpmu_vcpu_run_uncounted vpmu_entry_uncounted 0
 SYM_FUNC_END(vpmu_stub_vcpu_run_uncounted)
 
 /*
@@ -86,8 +82,8 @@ SYM_FUNC_END(vpmu_stub_vcpu_run_uncounted)
 .if \pending == HOT_PENDING_INSTRUCTION
 	incq	HOT_EMULATED(%rax)
 .endif
-	/* HOT_SLOW and HOT_PENDING at once */
-	cmpq	$0, HOT_SLOW(%rax)
+	/* HOT_PENDING and HOT_SLOW at once */
+	cmpq	$0, HOT_PENDING(%rax)
 	jne	.Lslow_\@
 .if \counted == 0
 	decq	HOT_MARGIN(%rax)

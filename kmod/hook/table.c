@@ -37,9 +37,10 @@
 	}
 
 static_assert(offsetof(struct vpmu_vcpu, hot.vcpu) == HOT_VCPU);
-static_assert(offsetof(struct vpmu_vcpu, hot.slow) == HOT_SLOW);
 static_assert(offsetof(struct vpmu_vcpu, hot.pending) == HOT_PENDING);
-static_assert(HOT_PENDING == HOT_SLOW + 4);	/* stubs.S looks at both at once */
+static_assert(offsetof(struct vpmu_vcpu, hot.slow) == HOT_SLOW);
+/* stubs.S looks at two of these at once. */
+static_assert(HOT_SLOW == HOT_PENDING + 4 && HOT_WATCH == HOT_SLOW + 4);
 static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
 static_assert(offsetof(struct vpmu_vcpu, hot.margin) == HOT_MARGIN);
 static_assert(offsetof(struct vpmu_vcpu, hot.msr_list_valid) == HOT_MSR_LIST_VALID);
@@ -250,11 +251,19 @@ void vpmu_handle_event(struct vpmu_vcpu *vv)
 }
 
 ORIGINAL(vcpu_run, vpmu_compat_proto_run);
-fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
+
+/* All that may be to be done around a stay in guest mode; @counted: that the entry counts */
+static noinline fastpath_t run_slowly(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv,
+				      bool counted)
 {
-	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 	fastpath_t result;
 
+	if (vv->hot.slow)
+		vpmu_entry_slowly(vv);
+	else if (counted)
+		vpmu_note_entry(vv, vpmu_level(vv));
+	else
+		vpmu_flush_pending(vv);
 	if (vpmu_watching(vv))
 		vpmu_open_enter(vv);
 	/* KVM is past its check of requests: this is for after the coming VM exit. */
@@ -271,6 +280,34 @@ fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags)
 	if (unlikely(vv->borrowing | vv->event.exits || vv->measuring))
 		vpmu_exit(vv);
 	return vpmu_watching(vv) ? vpmu_fast_exit(vv, result) : result;
+}
+
+/* Usually fast.c is to look at the VM exit, and that is all. */
+static __always_inline fastpath_t run(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv,
+				      bool counted)
+{
+	fastpath_t result;
+
+	if (unlikely(vv->hot.slow | (vv->hot.watch & VPMU_WATCH_EVENTS)))
+		return run_slowly(vcpu, flags, vv, counted);
+	if (counted)
+		vpmu_note_entry(vv, vpmu_level(vv));
+	else
+		vpmu_flush_pending(vv);
+	vpmu_open_enter(vv);
+	result = static_call(original_vcpu_run)(vcpu, flags);
+	vpmu_open_leave(vv);
+	return vpmu_fast_exit(vv, result);
+}
+
+fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv)
+{
+	return run(vcpu, flags, vv, true);
+}
+
+fastpath_t vpmu_vcpu_run_uncounted(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv)
+{
+	return run(vcpu, flags, vv, false);
 }
 
 /*
