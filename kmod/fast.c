@@ -16,54 +16,75 @@
 #include "msr.h"
 #include "sched.h"
 
-static void skip_instruction(struct vpmu_vcpu *vv)
+/* Apart, so that a write needs no stack */
+static noinline bool complete_read(struct vpmu_vcpu *vv, bool rdpmc)
 {
-	if (!vpmu_compat_skip_instruction(vv->hot.vcpu))
-		vpmu_note_instruction(vv);
-}
-
-/* Return: false if the access is KVM's to complete; nothing has happened then */
-static bool complete_access(struct vpmu_vcpu *vv)
-{
-	struct kvm_vcpu *vcpu = vv->hot.vcpu;
-	unsigned long *regs = vcpu->arch.regs;
+	unsigned long *regs = vv->hot.vcpu->arch.regs;
 	u32 index = regs[VCPU_REGS_RCX];
 	u64 data;
 
-	switch (vpmu_compat_access(vcpu, &vv->filter)) {
-	case COMPAT_RDPMC:
-		if (!vpmu_rdpmc_fast(vv, index, &data))
-			return false;
-		break;
-	case COMPAT_RDMSR:
-		if (!vpmu_msr_read_fast(vv, index, &data))
-			return false;
-		break;
-	case COMPAT_WRMSR:
-		data = (u32)regs[VCPU_REGS_RAX] | (u64)regs[VCPU_REGS_RDX] << 32;
-		if (!vpmu_msr_write_fast(vv, index, data))
-			return false;
-		skip_instruction(vv);
-		return true;
-	case COMPAT_NO_ACCESS:
+	if (!(rdpmc ? vpmu_rdpmc_fast(vv, index, &data) : vpmu_msr_read_fast(vv, index, &data)))
 		return false;
-	}
 	regs[VCPU_REGS_RAX] = (u32)data;
 	regs[VCPU_REGS_RDX] = data >> 32;
-	skip_instruction(vv);
 	return true;
 }
 
-fastpath_t vpmu_fast_exit(struct vpmu_vcpu *vv, fastpath_t result)
+static __always_inline bool complete_write(struct vpmu_vcpu *vv)
 {
-	if (result == EXIT_FASTPATH_NONE && complete_access(vv)) {
-		vpmu_watch(vv, VPMU_WATCHED_EXITS);
-		vv->stats.fast++;
-		return EXIT_FASTPATH_REENTER_GUEST;
+	const unsigned long *regs = vv->hot.vcpu->arch.regs;
+	u64 data = (u32)regs[VCPU_REGS_RAX] | (u64)regs[VCPU_REGS_RDX] << 32;
+
+	return vpmu_msr_write_fast(vv, regs[VCPU_REGS_RCX], data);
+}
+
+static __always_inline bool is_allowed(struct vpmu_vcpu *vv, bool write)
+{
+	struct kvm_vcpu *vcpu = vv->hot.vcpu;
+
+	return vpmu_compat_msr_allowed(vcpu, &vv->filter, vcpu->arch.regs[VCPU_REGS_RCX], write);
+}
+
+/* Return: false if the access is KVM's to complete; nothing has happened then */
+static __always_inline bool complete_access(struct vpmu_vcpu *vv)
+{
+	switch (vpmu_compat_access(vv->hot.vcpu)) {
+	case COMPAT_WRMSR:
+		if (!is_allowed(vv, true) || !complete_write(vv))
+			return false;
+		break;
+	case COMPAT_RDMSR:
+		if (!is_allowed(vv, false) || !complete_read(vv, false))
+			return false;
+		break;
+	case COMPAT_RDPMC:
+		if (!complete_read(vv, true))
+			return false;
+		break;
+	case COMPAT_NO_ACCESS:
+		return false;
 	}
+	if (!vpmu_compat_skip_instruction(vv->hot.vcpu))
+		vpmu_note_instruction(vv);
+	return true;
+}
+
+static noinline fastpath_t other_exit(struct vpmu_vcpu *vv, fastpath_t result)
+{
 	vpmu_align_later(vv);
 	vv->hot.watch--;
 	if (!vpmu_watching(vv))
 		vpmu_sched_unwatch(vv);
 	return result;
+}
+
+fastpath_t vpmu_fast_exit(struct vpmu_vcpu *vv, fastpath_t result)
+{
+	if (result != EXIT_FASTPATH_NONE)
+		return other_exit(vv, result);
+	if (!complete_access(vv))
+		return other_exit(vv, EXIT_FASTPATH_NONE);
+	vpmu_watch(vv, VPMU_WATCHED_EXITS);
+	vv->stats.fast++;
+	return EXIT_FASTPATH_REENTER_GUEST;
 }

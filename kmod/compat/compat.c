@@ -442,16 +442,11 @@ u32 vpmu_compat_exit_reason(const struct kvm_vcpu *vcpu)
  */
 static bool amd_skips_slowly(const struct vmcb *vmcb)
 {
-	return !has_next_rip || !vmcb->control.next_rip || (vmcb->save.rflags & X86_EFLAGS_TF);
+	return !vmcb->control.next_rip || (vmcb->save.rflags & X86_EFLAGS_TF);
 }
 
-static enum compat_access amd_access(struct kvm_vcpu *vcpu)
+static __always_inline enum compat_access access_of(const struct vmcb *vmcb)
 {
-	const struct vmcb *vmcb;
-
-	if (unlikely(READ_ONCE(vmcb_state) != VMCB_FOUND) && !find_vmcb(vcpu))
-		return COMPAT_NO_ACCESS;
-	vmcb = vmcb_of(vcpu);
 	if (amd_skips_slowly(vmcb))
 		return COMPAT_NO_ACCESS;
 	switch (vmcb->control.exit_code) {
@@ -464,7 +459,18 @@ static enum compat_access amd_access(struct kvm_vcpu *vcpu)
 	}
 }
 
-/* Apart, so that the way of AMD needs no stack. */
+/* The VMCB is found and has_next_rip is true. */
+static bool amd_ready;
+
+/* Apart, so that the usual way needs no stack: these two */
+static noinline enum compat_access amd_first_access(struct kvm_vcpu *vcpu)
+{
+	if (!has_next_rip || !find_vmcb(vcpu))
+		return COMPAT_NO_ACCESS;
+	WRITE_ONCE(amd_ready, true);
+	return access_of(vmcb_of(vcpu));
+}
+
 static noinline enum compat_access intel_access(struct kvm_vcpu *vcpu)
 {
 	u32 reason, intr_info, error_code;
@@ -689,24 +695,27 @@ void vpmu_compat_revoke(struct kvm_vcpu *vcpu, const u32 *granted)
 
 /*
  * Left to KVM: what a nested guest does, which may be its hypervisor's; what a debugger steps
- * through, as KVM then exits to userspace behind the instruction; MSRs that userspace filters.
+ * through, as KVM then exits to userspace behind the instruction.
  */
-enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu, struct compat_filter *filter)
+enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu)
 {
-	enum compat_access access = vpmu_compat_on_intel() ? intel_access(vcpu) : amd_access(vcpu);
-
-	if (access == COMPAT_NO_ACCESS)
-		return access;
 	if ((vcpu->arch.hflags & HF_GUEST_MASK) || vcpu->guest_debug ||
 	    vpmu_compat_state_encrypted(vcpu))
 		return COMPAT_NO_ACCESS;
-	if (access != COMPAT_RDPMC &&
-	    !vpmu_compat_msr_allowed(vcpu, filter, access == COMPAT_WRMSR))
-		return COMPAT_NO_ACCESS;
-	return access;
+	if (vpmu_compat_on_intel())
+		return intel_access(vcpu);
+	if (likely(READ_ONCE(amd_ready)))
+		return access_of(vmcb_of(vcpu));
+	return amd_first_access(vcpu);
 }
 
 DEFINE_STATIC_CALL_NULL(vpmu_skip_instruction, vpmu_compat_proto_skip);
+
+static noinline bool intel_skip_instruction(struct kvm_vcpu *vcpu)
+{
+	static_call(vpmu_skip_instruction)(vcpu);
+	return true;
+}
 
 /*
  * AMD: what is left of KVM's function (svm_skip_emulated_instruction()) where amd_access() has
@@ -716,10 +725,8 @@ bool vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu)
 {
 	struct vmcb_control_area *control;
 
-	if (vpmu_compat_on_intel()) {
-		static_call(vpmu_skip_instruction)(vcpu);
-		return true;
-	}
+	if (vpmu_compat_on_intel())
+		return intel_skip_instruction(vcpu);
 	control = &vmcb_of(vcpu)->control;
 	vpmu_compat_set_rip(vcpu, control->next_rip);
 	control->int_state &= ~SVM_INTERRUPT_SHADOW_MASK;

@@ -6,6 +6,7 @@
 #ifndef VPMU_COMPAT_H
 #define VPMU_COMPAT_H
 
+#include <linux/atomic.h>
 #include <linux/ftrace.h>
 #include <linux/kvm_host.h>
 #include <linux/static_call.h>
@@ -157,7 +158,7 @@ bool vpmu_compat_interrupt_exit(struct kvm_vcpu *vcpu);
 enum compat_access { COMPAT_NO_ACCESS, COMPAT_RDPMC, COMPAT_RDMSR, COMPAT_WRMSR };
 
 /*
- * Groups of 16 MSRs of KVM's MSR permission map (AMD) or MSR bitmaps (Intel):
+ * Groups of COMPAT_GROUP MSRs of KVM's MSR permission map (AMD) or MSR bitmaps (Intel):
  *
  *			AMD				Intel
  *	COUNTERS	from PerfEvtSel0 on, the	from IA32_PMC0 on
@@ -172,6 +173,8 @@ enum compat_group {
 	COMPAT_FIXED = COMPAT_NR_AMD_GROUPS, COMPAT_FULL_WIDTH, COMPAT_NR_GROUPS,
 };
 
+#define COMPAT_GROUP	16
+
 u32 vpmu_compat_first_msr(enum compat_group group);
 
 /* The bits of a group's MSR @nth: as APM vol. 2, "MSR Intercepts", has them */
@@ -181,7 +184,7 @@ u32 vpmu_compat_first_msr(enum compat_group group);
 
 /**
  * struct compat_filter - what a VM's MSR filter (KVM_X86_SET_MSR_FILTER) denies of these
- * @generation: of which filters; 0 for none yet
+ * @generation: what vpmu_compat_filters was, with no change going on; 0: none was read yet
  * @denied: for each MSR of a group two bits, for RDMSR and WRMSR
  */
 struct compat_filter {
@@ -194,16 +197,55 @@ void vpmu_compat_filter_changes(void);
 void vpmu_compat_filter_changed(void);
 
 /*
- * Bring @filter up to date: what it says holds for the coming stay in guest mode.  False if that
- * can't be said, as the filter is being changed.  Interrupts are off.
+ * Of all VMs' filters: in the lower COMPAT_CHANGED_SHIFT bits how many are being changed; above,
+ * how many changes are over
  */
-bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu, struct compat_filter *filter);
+extern atomic_long_t vpmu_compat_filters;
+
+/* So many that no more threads can be in an ioctl (PID_MAX_LIMIT) */
+#define COMPAT_CHANGED_SHIFT	22
+
+/* False if @filter can't be read, as some VM's is being changed */
+bool vpmu_compat_read_filter(struct kvm_vcpu *vcpu, struct compat_filter *filter);
+
+/* Is @filter up to date? */
+static __always_inline bool vpmu_compat_filter_known(const struct compat_filter *filter)
+{
+	/* A change that is over is seen (acquire). */
+	return atomic_long_read_acquire(&vpmu_compat_filters) == filter->generation;
+}
 
 /*
- * May KVM complete an access of the guest to the MSR in ECX, or is the access filtered?  QEMU has a
- * filter for another MSR in each VM.
+ * Bring @filter up to date: what it says holds for the coming stay in guest mode.  False if that
+ * can't be said.  Interrupts are off.
  */
-bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, bool write);
+static __always_inline bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu,
+						       struct compat_filter *filter)
+{
+	return likely(vpmu_compat_filter_known(filter)) || vpmu_compat_read_filter(vcpu, filter);
+}
+
+/* The first MSR of COMPAT_COUNTERS */
+extern u32 vpmu_compat_counters;
+
+bool __vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, u32 msr,
+			       bool write);
+
+/*
+ * May KVM complete an access of the guest to @msr, or is the access filtered?  QEMU has a filter
+ * for another MSR in each VM.
+ */
+static __always_inline bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu,
+						    struct compat_filter *filter, u32 msr,
+						    bool write)
+{
+	u32 n = msr - vpmu_compat_counters;
+
+	if (likely(n < COMPAT_GROUP && vpmu_compat_filter_known(filter)))
+		return !(filter->denied[COMPAT_COUNTERS] &
+			 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
+	return __vpmu_compat_msr_allowed(vcpu, filter, msr, write);
+}
 
 /* 0, or -ENOENT and a message */
 int vpmu_compat_filter_init(void);
@@ -245,12 +287,12 @@ void vpmu_compat_revoke_rdpmc(struct kvm_vcpu *vcpu);
 /**
  * vpmu_compat_access() - can this instruction be completed right behind the VM exit?
  * @vcpu: the vCPU that has just exited; interrupts are off
- * @filter: what is denied
  *
- * Return: the access that made the guest exit, if KVM would only execute it and go on behind the
- * instruction, and no memory is needed to find that place; else COMPAT_NO_ACCESS.
+ * Return: the access that made the guest exit, if KVM would only execute it, unless the access is
+ * filtered, and go on behind the instruction, and no memory is needed to find that place; else
+ * COMPAT_NO_ACCESS.
  */
-enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu, struct compat_filter *filter);
+enum compat_access vpmu_compat_access(struct kvm_vcpu *vcpu);
 
 /*
  * Go on behind that instruction, as kvm_skip_emulated_instruction().  Return: whether KVM has

@@ -7,6 +7,7 @@
 
 #include <linux/bits.h>
 #include <linux/printk.h>
+#include <linux/threads.h>
 #include <asm/msr-index.h>
 #include <asm/perf_event.h>
 
@@ -143,8 +144,6 @@ bool vpmu_compat_fixed_allowed(struct kvm_vcpu *vcpu, unsigned int n)
 
 DEFINE_STATIC_CALL_NULL(vpmu_msr_allowed, vpmu_compat_proto_msr_allowed);
 
-#define GROUP	16
-
 static const u32 first_amd[COMPAT_NR_AMD_GROUPS] = {
 	[COMPAT_COUNTERS] = MSR_F15H_PERF_CTL,
 	[COMPAT_GLOBAL] = MSR_AMD64_PERF_CNTR_GLOBAL_STATUS,
@@ -162,10 +161,11 @@ u32 vpmu_compat_first_msr(enum compat_group group)
 	return vpmu_compat_on_intel() ? first_intel[group] : first_amd[group];
 }
 
-/* Of all VMs' filters */
-static atomic_long_t generation = ATOMIC_LONG_INIT(1);
-/* How many filters are being changed */
-static atomic_t changing;
+#define CHANGED	BIT(COMPAT_CHANGED_SHIFT)
+
+static_assert(CHANGED >= PID_MAX_LIMIT);
+
+atomic_long_t vpmu_compat_filters = ATOMIC_LONG_INIT(CHANGED);
 
 /*
  * KVM replaces the filter in between, and then makes the VM's vCPUs exit.  So whoever finds none
@@ -173,25 +173,26 @@ static atomic_t changing;
  */
 void vpmu_compat_filter_changes(void)
 {
-	atomic_inc(&changing);
+	atomic_long_inc(&vpmu_compat_filters);
 	/* Before KVM's change */
 	smp_mb__after_atomic();
 }
 
 void vpmu_compat_filter_changed(void)
 {
-	atomic_long_inc(&generation);
-	/* In this order: vpmu_compat_filter_current() */
+	/* Behind KVM's change */
 	smp_mb__before_atomic();
-	atomic_dec(&changing);
+	atomic_long_add(CHANGED - 1, &vpmu_compat_filters);
 }
+
+u32 vpmu_compat_counters;
 
 static u32 denied(struct kvm_vcpu *vcpu, u32 msr)
 {
 	u32 bits = 0;
 	int i;
 
-	for (i = 0; i < GROUP; i++) {
+	for (i = 0; i < COMPAT_GROUP; i++) {
 		if (!static_call(vpmu_msr_allowed)(vcpu, msr + i, KVM_MSR_FILTER_READ))
 			bits |= COMPAT_PERMIT_READ(i);
 		if (!static_call(vpmu_msr_allowed)(vcpu, msr + i, KVM_MSR_FILTER_WRITE))
@@ -200,40 +201,29 @@ static u32 denied(struct kvm_vcpu *vcpu, u32 msr)
 	return bits;
 }
 
-static noinline void read_filter(struct kvm_vcpu *vcpu, struct compat_filter *filter)
+bool vpmu_compat_read_filter(struct kvm_vcpu *vcpu, struct compat_filter *filter)
 {
 	unsigned int groups = vpmu_compat_on_intel() ? COMPAT_NR_GROUPS : COMPAT_NR_AMD_GROUPS;
+	unsigned long now = atomic_long_read_acquire(&vpmu_compat_filters);
 	enum compat_group group;
 
+	if (now & (CHANGED - 1))
+		return false;
 	for (group = 0; group < groups; group++)
 		filter->denied[group] = denied(vcpu, vpmu_compat_first_msr(group));
-}
-
-bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu, struct compat_filter *filter)
-{
-	/* In this order: a change that is over has made a new generation (acquire). */
-	bool stable = !atomic_read_acquire(&changing);
-	unsigned long now = atomic_long_read(&generation);
-
-	if (!stable)
-		return false;
-	if (unlikely(filter->generation != now)) {
-		read_filter(vcpu, filter);
-		filter->generation = now;
-	}
+	filter->generation = now;
 	return true;
 }
 
 static __always_inline bool msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter,
-					bool write, const u32 *first, unsigned int groups)
+					u32 msr, bool write, const u32 *first, unsigned int groups)
 {
-	u32 msr = vcpu->arch.regs[VCPU_REGS_RCX];
 	enum compat_group group;
 
 	for (group = 0; group < groups; group++) {
 		u32 n = msr - first[group];
 
-		if (n < GROUP && vpmu_compat_filter_current(vcpu, filter))
+		if (n < COMPAT_GROUP && vpmu_compat_filter_current(vcpu, filter))
 			return !(filter->denied[group] &
 				 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
 	}
@@ -241,14 +231,13 @@ static __always_inline bool msr_allowed(struct kvm_vcpu *vcpu, struct compat_fil
 								 KVM_MSR_FILTER_READ);
 }
 
-bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, bool write)
+bool __vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, u32 msr,
+			       bool write)
 {
-	if (!rcu_access_pointer(vcpu->kvm->arch.msr_filter))
-		return true;
 	/* Apart, so that compilers know the numbers */
 	return vpmu_compat_on_intel() ?
-		msr_allowed(vcpu, filter, write, first_intel, COMPAT_NR_GROUPS) :
-		msr_allowed(vcpu, filter, write, first_amd, COMPAT_NR_AMD_GROUPS);
+		msr_allowed(vcpu, filter, msr, write, first_intel, COMPAT_NR_GROUPS) :
+		msr_allowed(vcpu, filter, msr, write, first_amd, COMPAT_NR_AMD_GROUPS);
 }
 
 int vpmu_compat_filter_init(void)
@@ -258,5 +247,6 @@ int vpmu_compat_filter_init(void)
 	if (!allowed)
 		return -ENOENT;
 	static_call_update(vpmu_msr_allowed, (void *)allowed);
+	vpmu_compat_counters = vpmu_compat_first_msr(COMPAT_COUNTERS);
 	return 0;
 }
