@@ -99,6 +99,20 @@ static inline s64 vpmu_count_surplus(const struct vpmu_count *c,
 	return sum;
 }
 
+/* vpmu_count_arm() right behind vpmu_count_sync() */
+static inline u64 vpmu_count_arm_synced(struct vpmu_count *c, u64 value, int bias)
+{
+	/*
+	 * Not below 0, which would be just before an overflow.  The physical counter is ahead then,
+	 * which is harmless so far from overflow.
+	 */
+	if (bias > 0 && value < (u64)bias)
+		bias = 0;
+	c->ahead = -bias;
+	c->hw = (value - bias) & VPMU_COUNTER_MASK;
+	return c->hw;
+}
+
 /**
  * vpmu_count_arm() - choose the physical value for a guest value
  * @c: the counter
@@ -113,16 +127,8 @@ static inline s64 vpmu_count_surplus(const struct vpmu_count *c,
 static inline u64 vpmu_count_arm(struct vpmu_count *c, const struct vpmu_tally *t,
 				 u64 value, int bias)
 {
-	/*
-	 * Not below 0, which would be just before an overflow.  The physical counter is ahead then,
-	 * which is harmless so far from overflow.
-	 */
-	if (bias > 0 && value < (u64)bias)
-		bias = 0;
-	c->ahead = -bias;
 	c->surplus = vpmu_count_surplus(c, t);
-	c->hw = (value - bias) & VPMU_COUNTER_MASK;
-	return c->hw;
+	return vpmu_count_arm_synced(c, value, bias);
 }
 
 /**

@@ -177,23 +177,55 @@ unsigned int vpmu_counter_arm_margin(struct vpmu_vcpu *vv, const struct vpmu_cou
 	return margin;
 }
 
+/* Counter @c is on no physical one, or an open one has its value. */
+static void arm_elsewhere(struct vpmu_vcpu *vv, struct vpmu_counter *c)
+{
+	unsigned int i = c->index;
+
+	if (vv->open & BIT(i))
+		vpmu_hw->write(i, vv->guest.value[i]);
+	else if (vv->software & BIT(i))
+		vpmu_event_note_value(vv, c);
+}
+
 void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arming)
 {
 	struct vpmu_counter *c = vpmu_counter(vv, i);
-	u64 value;
-	int level;
+	u64 hw;
 
 	lockdep_assert_irqs_disabled();
 	if (c->slot == VPMU_NO_SLOT) {
-		if (vv->open & BIT(i))
-			vpmu_hw->write(i, vv->guest.value[i]);
-		else if (vv->software & BIT(i))
-			vpmu_event_note_value(vv, c);
+		arm_elsewhere(vv, c);
 		return;
 	}
-	level = vpmu_counter_prepare_arming(vv);
-	value = vpmu_counter_armed_value(vv, c, level, arming);
-	vpmu_hw->write(c->slot, value);
+	vpmu_flush_pending(vv);
+	hw = vpmu_counter_armed_value(vv, c, VPMU_LEVEL_UNKNOWN, arming);
+	static_call(vpmu_hw_write)(c->slot, hw);
+}
+
+static noinline void set_elsewhere(struct vpmu_vcpu *vv, struct vpmu_counter *c, u64 value)
+{
+	__vpmu_counter_sync(vv, c->index);
+	vv->guest.value[c->index] = value;
+	arm_elsewhere(vv, c);
+}
+
+/* A guest's perf does this all the time, so each instruction matters. */
+void vpmu_counter_set(struct vpmu_vcpu *vv, unsigned int i, u64 value, enum vpmu_arming arming)
+{
+	struct vpmu_counter *c = vpmu_counter(vv, i);
+	int bias = 0;
+
+	value &= VPMU_COUNTER_MASK;
+	if (c->slot == VPMU_NO_SLOT) {
+		set_elsewhere(vv, c, value);
+		return;
+	}
+	vpmu_counter_sync_slot(vv, c);
+	vv->guest.value[c->index] = value;
+	if (vv->exact & BIT(c->index))
+		bias = vpmu_counter_bias(vv, c, VPMU_LEVEL_UNKNOWN, arming);
+	static_call(vpmu_hw_write)(c->slot, vpmu_count_arm_synced(&c->count, value, bias));
 }
 
 void vpmu_counter_update(struct vpmu_vcpu *vv, unsigned int i)

@@ -159,22 +159,27 @@ static inline bool vpmu_counter_take_overflowed(struct vpmu_counter *c)
 	return seen;
 }
 
+/* vpmu_counter_sync() of a counter that is on a physical one */
+static __always_inline bool vpmu_counter_sync_slot(struct vpmu_vcpu *vv, struct vpmu_counter *c)
+{
+	bool seen;
+
+	vpmu_flush_pending(vv);
+	seen = vpmu_counter_take_overflowed(c);
+	return vpmu_counter_sync_value(vv, c, static_call(vpmu_hw_read)(c->slot), seen);
+}
+
 /* vpmu_counter_sync(), for where each instruction matters */
 static __always_inline bool __vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = vpmu_counter(vv, i);
-	bool seen;
 
 	lockdep_assert_irqs_disabled();
-	if (c->slot == VPMU_NO_SLOT) {
-		if ((vv->software & BIT(i)) && vpmu_event_sync(vv, c))
-			vpmu_counter_overflow(vv, i);
-		return false;
-	}
-
-	vpmu_flush_pending(vv);
-	seen = vpmu_counter_take_overflowed(c);
-	return vpmu_counter_sync_value(vv, c, vpmu_hw->read(c->slot), seen);
+	if (c->slot != VPMU_NO_SLOT)
+		return vpmu_counter_sync_slot(vv, c);
+	if ((vv->software & BIT(i)) && vpmu_event_sync(vv, c))
+		vpmu_counter_overflow(vv, i);
+	return false;
 }
 
 /**
@@ -208,38 +213,46 @@ static inline int vpmu_counter_prepare_arming(struct vpmu_vcpu *vv)
 	return vpmu_hw->entry_counts ? vpmu_level(vv) : VPMU_KERNEL;
 }
 
+/* Nobody has asked for the guest's level yet, which may not matter. */
+#define VPMU_LEVEL_UNKNOWN	(-1)
+
 /*
- * The physical value that overflows together with the guest's.
- * @level: of vpmu_counter_prepare_arming()
+ * The bias (vpmu_count_arm()) of counter @c, which is in vpmu_vcpu.exact: the physical value then
+ * overflows together with the guest's.  The tally is up to date.
+ * @level: of vpmu_counter_prepare_arming(), or VPMU_LEVEL_UNKNOWN
  *
  * The coming VM entry makes up for an instruction that KVM completes.
  */
+static __always_inline int vpmu_counter_bias(struct vpmu_vcpu *vv, struct vpmu_counter *c,
+					     int level, enum vpmu_arming arming)
+{
+	if (!vpmu_hw->entry_counts)
+		return -(int)vpmu_counter_arm_margin(vv, c, arming);
+	/* Not below 0: a physical value ahead of the guest's could have overflowed. */
+	if (arming != VPMU_ARM_FOR_ENTRY && c->count.class == VPMU_INSTRUCTION)
+		return 0;
+
+	if (level == VPMU_LEVEL_UNKNOWN)
+		level = vpmu_level(vv);
+	/* Userspace may still change the level, but not behind a WRMSR. */
+	if (arming != VPMU_ARM_FOR_WRMSR) {
+		vv->armed_level = level;
+		vv->hot.slow |= VPMU_SLOW_ARMED;
+	}
+	return vpmu_counter_next_entry(c, level);
+}
+
+/* The physical value; see above */
 static __always_inline u64 vpmu_counter_armed_value(struct vpmu_vcpu *vv, struct vpmu_counter *c,
 						    int level, enum vpmu_arming arming)
 {
 	u64 value = vv->guest.value[c->index];
-	int bias;
 
 	/* Without an interrupt, the overflow is found by reading a register. */
 	if (!(vv->exact & BIT(c->index)))
 		return vpmu_count_arm(&c->count, &vv->tally, value, 0);
-	if (!vpmu_hw->entry_counts) {
-		bias = -(int)vpmu_counter_arm_margin(vv, c, arming);
-		return vpmu_count_arm(&c->count, &vv->tally, value, bias);
-	}
-
-	if (arming != VPMU_ARM_FOR_ENTRY && c->count.class == VPMU_INSTRUCTION) {
-		/* Not below 0: a physical value ahead of the guest's could have overflowed. */
-		bias = 0;
-	} else {
-		bias = vpmu_counter_next_entry(c, level);
-		/* Userspace may still change the level, but not behind a WRMSR. */
-		if (arming != VPMU_ARM_FOR_WRMSR) {
-			vv->armed_level = level;
-			vv->hot.slow |= VPMU_SLOW_ARMED;
-		}
-	}
-	return vpmu_count_arm(&c->count, &vv->tally, value, bias);
+	return vpmu_count_arm(&c->count, &vv->tally, value,
+			      vpmu_counter_bias(vv, c, level, arming));
 }
 
 /* Counter @c is on a physical one that is @ahead events ahead: vpmu_count_fall_back(). */
@@ -252,6 +265,9 @@ static inline bool vpmu_counter_fall_back(struct vpmu_counter *c, s64 ahead)
 	vpmu_hw->write(c->slot, hw);
 	return true;
 }
+
+/* Counter @i becomes @value.  An overflow so far is dealt with first. */
+void vpmu_counter_set(struct vpmu_vcpu *vv, unsigned int i, u64 value, enum vpmu_arming arming);
 
 /* Make the physical counter, if there is one, overflow together with the guest's. */
 void vpmu_counter_arm(struct vpmu_vcpu *vv, unsigned int i, enum vpmu_arming arming);

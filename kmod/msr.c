@@ -144,18 +144,22 @@ int vpmu_rdpmc(struct vpmu_vcpu *vv, u32 index, u64 *data)
 	return !vpmu_rdpmc_fast(vv, index, data);
 }
 
+/* Interrupts are off. */
+static __always_inline void set_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
+					enum vpmu_arming arming)
+{
+	vv->accessed |= BIT(i);
+	vv->written |= BIT(i);
+	vpmu_counter_set(vv, i, data, arming);
+}
+
 static void write_counter(struct vpmu_vcpu *vv, unsigned int i, u64 data,
 			  enum vpmu_arming arming)
 {
 	unsigned long flags;
 
 	local_irq_save(flags);
-	vv->accessed |= BIT(i);
-	vv->written |= BIT(i);
-	/* An overflow so far is dealt with first. */
-	vpmu_counter_sync(vv, i);
-	vv->guest.value[i] = data & VPMU_COUNTER_MASK;
-	vpmu_counter_arm(vv, i, arming);
+	set_counter(vv, i, data, arming);
 	local_irq_restore(flags);
 }
 
@@ -213,6 +217,14 @@ static bool write_faults(const struct guest_pmu *guest, struct guest_reg reg, u6
 	}
 }
 
+static __always_inline void note_write(struct vpmu_vcpu *vv)
+{
+	vv->stats.writes++;
+	/* open.c waits for reads without a write in between. */
+	if (vv->reads > 0)
+		vv->reads = 0;
+}
+
 static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_initiated)
 {
 	struct guest_pmu *guest = &vv->guest;
@@ -221,12 +233,11 @@ static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_ini
 
 	if (write_faults(guest, reg, data, host_initiated))
 		return false;
-	vv->stats.writes++;
-	vv->reads = min(vv->reads, 0);
+	note_write(vv);
 	trace_vpmu_msr(vv, true, host_initiated, msr, data);
 	switch (reg.kind) {
 	case GUEST_REG_SELECT:
-		write_select(vv, clamp_index(reg.index), guest->ops->select_bits(data), arming);
+		write_select(vv, clamp_index(reg.index), data & guest->ops->select_bits, arming);
 		break;
 	case GUEST_REG_COUNTER_LOW:
 		/* Userspace restores all bits of a counter by this, too. */
@@ -263,9 +274,27 @@ static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_ini
 	return true;
 }
 
+/*
+ * Interrupts are off.  What a guest's perf writes most on AMD's CPUs comes first; no bit of these
+ * registers is #GP.
+ */
 bool vpmu_msr_write_fast(struct vpmu_vcpu *vv, u32 msr, u64 data)
 {
-	return write_pmu_msr(vv, msr, data, false);
+	u32 n = msr - GUEST_AMD_SELECT0;
+	unsigned int i;
+
+	if (n >= vv->guest.in_turn || trace_vpmu_msr_enabled())
+		return write_pmu_msr(vv, msr, data, false);
+	note_write(vv);
+	i = clamp_index(n / 2);
+	if (n & 1) {
+		set_counter(vv, i, data, VPMU_ARM_FOR_WRMSR);
+		return true;
+	}
+	data &= vv->guest.ops->select_bits;
+	if (data != vv->guest.select[i])
+		vpmu_sched_set_select(vv, i, data, VPMU_ARM_FOR_WRMSR);
+	return true;
 }
 
 int vpmu_msr_write(struct vpmu_vcpu *vv, struct msr_data *msr)

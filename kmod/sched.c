@@ -234,7 +234,7 @@ static __always_inline bool can_start(struct vpmu_vcpu *vv, const struct vpmu_co
 	return likely(vv->running) || !(vv->in_host & BIT(c->index));
 }
 
-/* @now: the TSC; @level: of vpmu_counter_prepare_arming() */
+/* @now: the TSC; @level: as in vpmu_counter_armed_value(); registers aren't open */
 static __always_inline void start_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
 					  struct vpmu_counter *c, u64 now, int level,
 					  enum vpmu_arming arming)
@@ -268,6 +268,12 @@ static noinline void stop_elsewhere(struct vpmu_vcpu *vv, struct vpmu_counter *c
 	vpmu_event_stop(vv, c);
 }
 
+/* Those of @mask that vpmu_sched_start() is to start */
+static __always_inline unsigned long to_start(const struct vpmu_vcpu *vv, unsigned long mask)
+{
+	return vv->loaded ? mask & ~(vpmu_started(vv) | vv->denied) : 0;
+}
+
 void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming arming)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
@@ -275,8 +281,8 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming
 	u64 now;
 
 	lockdep_assert_irqs_disabled();
-	mask &= ~(vpmu_started(vv) | vv->denied);
-	if (!vv->loaded || !mask)
+	mask = to_start(vv, mask);
+	if (!mask)
 		return;
 	vpmu_open_take_back(vv);
 	level = vpmu_counter_prepare_arming(vv);
@@ -289,6 +295,21 @@ void vpmu_sched_start(struct vpmu_vcpu *vv, unsigned long mask, enum vpmu_arming
 	}
 	vpmu_counter_note_taken(pc);
 	vpmu_sched_update_hot(vv);
+}
+
+/* @elsewhere: mask of the counters that are on no physical counter of their own */
+static __always_inline void stop_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+					 struct vpmu_counter *c, u64 now, unsigned long elsewhere)
+{
+	u64 ticks = now - c->since;
+
+	c->enabled += ticks;
+	if (unlikely(elsewhere & BIT(c->index))) {
+		stop_elsewhere(vv, c, ticks);
+	} else {
+		c->running += ticks;
+		sched_out(vv, pc, c);
+	}
 }
 
 /* Return: whether any had been started; vpmu_sched_update_hot() is the caller's then. */
@@ -304,18 +325,8 @@ static __always_inline bool stop_counters(struct vpmu_vcpu *vv, unsigned long ma
 		return false;
 	vpmu_flush_pending(vv);
 	now = rdtsc();
-	for (; mask; mask &= mask - 1) {
-		struct vpmu_counter *c = vpmu_counter(vv, __ffs(mask));
-		u64 ticks = now - c->since;
-
-		c->enabled += ticks;
-		if (unlikely(elsewhere & BIT(c->index))) {
-			stop_elsewhere(vv, c, ticks);
-		} else {
-			c->running += ticks;
-			sched_out(vv, pc, c);
-		}
-	}
+	for (; mask; mask &= mask - 1)
+		stop_counter(vv, pc, vpmu_counter(vv, __ffs(mask)), now, elsewhere);
 	return true;
 }
 
@@ -492,14 +503,42 @@ void vpmu_sched_put(struct vpmu_vcpu *vv)
 	local_irq_restore(flags);
 }
 
+/* vpmu_sched_update_hot() after one counter.  @elsewhere: those on no physical one before that */
+static __always_inline void update_hot_for_one(struct vpmu_vcpu *vv, unsigned long elsewhere)
+{
+	/* The vCPU stays the hot one: it has to look at the next VM exits. */
+	if (likely(vv->hot.watch && !(elsewhere | vv->borrowing | vv->software)))
+		vv->hot.msr_list_valid = false;
+	else
+		vpmu_sched_update_hot(vv);
+}
+
+/* As vpmu_sched_stop() and _start(), for one counter: a guest's perf does this all the time. */
 void vpmu_sched_set_select(struct vpmu_vcpu *vv, unsigned int i, u64 select,
 			   enum vpmu_arming arming)
 {
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned long bit = BIT(i), elsewhere = vv->borrowing | vv->software;
+	struct vpmu_counter *c = vpmu_counter(vv, i);
+	bool stop = vpmu_started(vv) & bit, start;
+
 	lockdep_assert_irqs_disabled();
-	vpmu_sched_stop(vv, BIT(i));
+	if (stop) {
+		vpmu_flush_pending(vv);
+		stop_counter(vv, pc, c, rdtsc(), elsewhere);
+	}
 	vpmu_guest_set_select(&vv->guest, i, select);
 	__assign_bit(i, &vv->denied, is_denied(vv, i));
-	vpmu_sched_start(vv, vv->guest.counting & BIT(i), arming);
+	start = to_start(vv, vv->guest.counting & bit);
+	if (start) {
+		vpmu_flush_pending(vv);
+		vpmu_open_take_back(vv);
+		if (can_start(vv, c))
+			start_counter(vv, pc, c, rdtsc(), VPMU_LEVEL_UNKNOWN, arming);
+		vpmu_counter_note_taken(pc);
+	}
+	if (stop || start)
+		update_hot_for_one(vv, elsewhere);
 }
 
 void vpmu_sched_apply_settings(struct vpmu_vcpu *vv)

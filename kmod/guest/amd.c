@@ -9,7 +9,6 @@
 
 #define MSR_LEGACY_SELECT0	0xc0010000
 #define MSR_LEGACY_COUNTER0	0xc0010004
-#define MSR_CORE_SELECT0	0xc0010200
 #define MSR_GLOBAL_STATUS	0xc0000300
 #define MSR_GLOBAL_CONTROL	0xc0000301
 #define MSR_GLOBAL_STATUS_CLEAR	0xc0000302
@@ -30,7 +29,9 @@
  */
 static void amd_reset(struct guest_pmu *pmu)
 {
-	pmu->control = vpmu_guest_counter_mask(pmu);
+	if (pmu->set != GUEST_AMD_LEGACY)
+		pmu->in_turn = 2 * pmu->nr;
+	vpmu_guest_set_control(pmu, vpmu_guest_counter_mask(pmu));
 }
 
 static struct guest_reg amd_decode(const struct guest_pmu *pmu, u32 msr)
@@ -39,8 +40,8 @@ static struct guest_reg amd_decode(const struct guest_pmu *pmu, u32 msr)
 	u32 n;
 
 	/* Nearly always */
-	n = msr - MSR_CORE_SELECT0;
-	if (n < 2 * pmu->nr && pmu->set != GUEST_AMD_LEGACY) {
+	n = msr - GUEST_AMD_SELECT0;
+	if (n < pmu->in_turn) {
 		reg.kind = n & 1 ? GUEST_REG_COUNTER : GUEST_REG_SELECT;
 		reg.index = n / 2;
 		return reg;
@@ -87,12 +88,9 @@ static int amd_rdpmc(const struct guest_pmu *pmu, u32 index)
  * 9b026073db2f, "KVM: x86/svm: Clear reserved bits written to PerfEvtSeln MSRs".  Here they are
  * dropped, so that no unknown bit reaches hardware.  The host and guest bits are not offered.
  */
-static u64 amd_select_bits(u64 data)
-{
-	return data & (SELECT_EVENT | GUEST_SELECT_UNIT_MASK | GUEST_SELECT_USR |
-		       GUEST_SELECT_OS | GUEST_SELECT_EDGE | GUEST_SELECT_INT |
-		       GUEST_SELECT_EN | GUEST_SELECT_INV | GUEST_SELECT_CMASK);
-}
+#define SELECT_BITS	(SELECT_EVENT | GUEST_SELECT_UNIT_MASK | GUEST_SELECT_USR | \
+			 GUEST_SELECT_OS | GUEST_SELECT_EDGE | GUEST_SELECT_INT | \
+			 GUEST_SELECT_EN | GUEST_SELECT_INV | GUEST_SELECT_CMASK)
 
 /*
  * PPR for family 19h, "Core Performance Monitor Counters"; BKDG for family
@@ -144,7 +142,7 @@ const struct guest_ops vpmu_guest_amd = {
 	.reset = amd_reset,
 	.decode = amd_decode,
 	.by_rdpmc = amd_rdpmc,
-	.select_bits = amd_select_bits,
+	.select_bits = SELECT_BITS,
 	.is_retirement = amd_is_retirement,
 	.class = amd_class,
 	.hypervisor_event = amd_hypervisor_event,

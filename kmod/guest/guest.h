@@ -54,6 +54,9 @@ enum guest_set {
 #define GUEST_SELECT_IN_TX	BIT_ULL(32)
 #define GUEST_SELECT_IN_TXCP	BIT_ULL(33)	/* of general counter 2 only */
 
+/* AMD's core extension: PerfEvtSel0, then PerfCtr0 (APM vol. 2, "MSR Cross-Reference") */
+#define GUEST_AMD_SELECT0	0xc0010200
+
 /* Bit of the first fixed counter in Intel's global registers */
 #define GUEST_FIXED_BIT		32
 
@@ -101,7 +104,7 @@ struct guest_pmu;
  * @decode: which register, if any, is MSR @msr?
  * @by_rdpmc: which counter does RDPMC read with @index in ECX?  Negative: none, #GP
  * @reserved: bits of a register that #GP if set; NULL if the vendor's CPUs ignore them all
- * @select_bits: the bits of @data that an event select keeps
+ * @select_bits: the bits that an event select keeps
  * @is_retirement: does counter @i count events at retirement (instructions, branches ...) rather
  *	than the CPU's work (cycles, cache misses ...)?
  * @class: how emulation affects counter @i, whose select has no INV and no CMASK above 1
@@ -114,7 +117,7 @@ struct guest_ops {
 	struct guest_reg (*decode)(const struct guest_pmu *pmu, u32 msr);
 	int (*by_rdpmc)(const struct guest_pmu *pmu, u32 index);
 	u64 (*reserved)(const struct guest_pmu *pmu, struct guest_reg reg);
-	u64 (*select_bits)(u64 data);
+	u64 select_bits;
 	bool (*is_retirement)(const struct guest_pmu *pmu, unsigned int i);
 	enum vpmu_class (*class)(const struct guest_pmu *pmu, unsigned int i);
 	bool (*hypervisor_event)(u64 select);
@@ -130,6 +133,7 @@ struct guest_ops {
  * @version: as in struct guest_config
  * @full_width: the same
  * @tsx: the same
+ * @in_turn: number of the MSRs from GUEST_AMD_SELECT0 on that are selects and counters in turn
  * @ops: the vendor
  * @select: event selects, without reserved bits; those of fixed counters as if they
  *	were general ones
@@ -138,7 +142,8 @@ struct guest_ops {
  * @status: global overflow status, if there is one
  * @fixed_control: Intel's IA32_FIXED_CTR_CTRL
  * @enabled: mask of the counters that are enabled by their select
- * @counting: mask of those that global control enables, too
+ * @allowed: mask of those that are by global control
+ * @counting: mask of those that both enable
  */
 struct guest_pmu {
 	enum guest_set set;
@@ -147,6 +152,7 @@ struct guest_pmu {
 	unsigned int version;
 	bool full_width;
 	bool tsx;
+	unsigned int in_turn;
 	const struct guest_ops *ops;
 	u64 select[VPMU_MAX_COUNTERS];
 	u64 value[VPMU_MAX_COUNTERS];
@@ -154,6 +160,7 @@ struct guest_pmu {
 	u64 status;
 	u64 fixed_control;
 	unsigned long enabled;
+	unsigned long allowed;
 	unsigned long counting;
 };
 
@@ -225,8 +232,8 @@ static inline void vpmu_guest_set_control(struct guest_pmu *pmu, u64 control)
 	u64 general = BIT_ULL(pmu->general) - 1;
 
 	pmu->control = control;
-	pmu->counting = pmu->enabled & ((control & general) |
-					control >> GUEST_FIXED_BIT << pmu->general);
+	pmu->allowed = (control & general) | control >> GUEST_FIXED_BIT << pmu->general;
+	pmu->counting = pmu->enabled & pmu->allowed;
 }
 
 /* Change counter @i's select to @select. */
@@ -239,7 +246,7 @@ static inline void vpmu_guest_set_select(struct guest_pmu *pmu, unsigned int i, 
 		pmu->enabled |= BIT(i);
 	else
 		pmu->enabled &= ~BIT(i);
-	vpmu_guest_set_control(pmu, pmu->control);
+	pmu->counting = pmu->enabled & pmu->allowed;
 }
 
 /* Does an overflow of counter @i cause an interrupt? */

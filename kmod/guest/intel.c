@@ -54,7 +54,7 @@
 /* General counters are on at reset, fixed ones aren't. */
 static void intel_reset(struct guest_pmu *pmu)
 {
-	pmu->control = BIT_ULL(pmu->general) - 1;
+	vpmu_guest_set_control(pmu, BIT_ULL(pmu->general) - 1);
 }
 
 static struct guest_reg intel_decode(const struct guest_pmu *pmu, u32 msr)
@@ -155,11 +155,6 @@ static u64 intel_reserved(const struct guest_pmu *pmu, struct guest_reg reg)
 	return 0;
 }
 
-static u64 intel_select_bits(u64 data)
-{
-	return data & ~SELECT_PIN_CONTROL;
-}
-
 /* What fixed counters count: SDM vol. 3, "Fixed-function Performance Counters" */
 u64 vpmu_guest_fixed_select(u64 control, unsigned int n)
 {
@@ -242,7 +237,7 @@ const struct guest_ops vpmu_guest_intel = {
 	.decode = intel_decode,
 	.by_rdpmc = intel_rdpmc,
 	.reserved = intel_reserved,
-	.select_bits = intel_select_bits,
+	.select_bits = ~SELECT_PIN_CONTROL,
 	.is_retirement = intel_is_retirement,
 	.class = intel_class,
 	.hypervisor_event = intel_hypervisor_event,

@@ -10,6 +10,7 @@
 
 DEFINE_PER_CPU(struct hw_accesses, vpmu_hw_counts);
 DEFINE_STATIC_CALL_NULL(vpmu_hw_stop, vpmu_hw_proto_stop);
+DEFINE_STATIC_CALL_NULL(vpmu_hw_read, vpmu_hw_proto_read);
 DEFINE_STATIC_CALL_NULL(vpmu_hw_write, vpmu_hw_proto_write);
 DEFINE_STATIC_CALL_NULL(vpmu_hw_start, vpmu_hw_proto_start);
 
@@ -54,6 +55,7 @@ const struct hw_ops *vpmu_hw_probe(void)
 	if (!ops)
 		return NULL;
 	static_call_update(vpmu_hw_stop, ops->stop);
+	static_call_update(vpmu_hw_read, ops->read);
 	static_call_update(vpmu_hw_write, ops->write);
 	static_call_update(vpmu_hw_start, ops->start);
 	return ops;

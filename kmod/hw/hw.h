@@ -104,11 +104,13 @@ struct hw_ops {
 	void (*resume)(u64 paused);
 };
 
-/* What starting and stopping counters calls; the same as in struct hw_ops, but cheaper */
+/* What starting, stopping and synchronizing counters calls; the same as in struct hw_ops, but cheaper */
 u64 vpmu_hw_proto_stop(unsigned int i);
+u64 vpmu_hw_proto_read(unsigned int i);
 void vpmu_hw_proto_write(unsigned int i, u64 value);
 void vpmu_hw_proto_start(unsigned int i, u64 select, bool in_host);
 DECLARE_STATIC_CALL(vpmu_hw_stop, vpmu_hw_proto_stop);
+DECLARE_STATIC_CALL(vpmu_hw_read, vpmu_hw_proto_read);
 DECLARE_STATIC_CALL(vpmu_hw_write, vpmu_hw_proto_write);
 DECLARE_STATIC_CALL(vpmu_hw_start, vpmu_hw_proto_start);
 
