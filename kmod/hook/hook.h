@@ -80,6 +80,7 @@ struct pt_regs;
 struct rcuwait;
 struct vpmu_vcpu;
 void vpmu_retired(struct vpmu_vcpu *vv, u32 pending);
+fastpath_t vpmu_run_slowly(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv);
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv);
 fastpath_t vpmu_vcpu_run_uncounted(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv);
 void vpmu_vcpu_load(struct vpmu_vcpu *vv, int cpu);

@@ -30,9 +30,10 @@ SYM_FUNC_START(\name)
 
 /*
  * svm_vcpu_run(vcpu, flags) or vmx_vcpu_run(vcpu, flags): about to enter the guest, interrupts are
- * off.  If more is to be done, or something behind the VM exit, \run does all of that, with the
- * object as another argument.  Else only the entry is tallied, where VM entries count (\counted);
- * elsewhere there is only something to do if HOT_PENDING isn't 0.
+ * off.  Usually only the entry is tallied, where VM entries count (\counted); elsewhere there is
+ * only something to do if HOT_PENDING isn't 0.  If fast.c is to look at the VM exit, \run takes the
+ * function's place, and if there is more to do vpmu_run_slowly(), with the object as another
+ * argument.
  */
 .macro RUN run:req entry:req counted:req
 	movq	%gs:vpmu_hot(%rip), %rdx
@@ -55,6 +56,11 @@ SYM_FUNC_START(\name)
 	RET
 .Lwrap_\@:
 	INSTEAD
+	cmpl	$0, HOT_SLOW(%rdx)
+	jne	vpmu_run_slowly
+	/* VPMU_WATCH_EVENTS is the sign. */
+	cmpl	$0, HOT_WATCH(%rdx)
+	js	vpmu_run_slowly
 	jmp	\run
 .endm
 

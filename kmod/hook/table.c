@@ -41,6 +41,7 @@ static_assert(offsetof(struct vpmu_vcpu, hot.pending) == HOT_PENDING);
 static_assert(offsetof(struct vpmu_vcpu, hot.slow) == HOT_SLOW);
 /* stubs.S looks at two of these at once. */
 static_assert(HOT_SLOW == HOT_PENDING + 4 && HOT_WATCH == HOT_SLOW + 4);
+static_assert(VPMU_WATCH_EVENTS == BIT(31));	/* and for the sign of HOT_WATCH */
 static_assert(offsetof(struct vpmu_vcpu, hot.emulated) == HOT_EMULATED);
 static_assert(offsetof(struct vpmu_vcpu, hot.margin) == HOT_MARGIN);
 static_assert(offsetof(struct vpmu_vcpu, hot.msr_list_valid) == HOT_MSR_LIST_VALID);
@@ -252,15 +253,14 @@ void vpmu_handle_event(struct vpmu_vcpu *vv)
 
 ORIGINAL(vcpu_run, vpmu_compat_proto_run);
 
-/* All that may be to be done around a stay in guest mode; @counted: that the entry counts */
-static noinline fastpath_t run_slowly(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv,
-				      bool counted)
+/* All that there may be to do around a stay in guest mode */
+fastpath_t vpmu_run_slowly(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv)
 {
 	fastpath_t result;
 
 	if (vv->hot.slow)
 		vpmu_entry_slowly(vv);
-	else if (counted)
+	else if (vpmu_hw->entry_counts)
 		vpmu_note_entry(vv, vpmu_level(vv));
 	else
 		vpmu_flush_pending(vv);
@@ -282,18 +282,12 @@ static noinline fastpath_t run_slowly(struct kvm_vcpu *vcpu, u64 flags, struct v
 	return vpmu_watching(vv) ? vpmu_fast_exit(vv, result) : result;
 }
 
-/* Usually fast.c is to look at the VM exit, and that is all. */
-static __always_inline fastpath_t run(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv,
-				      bool counted)
+/* The entry is in the tally.  All else that there is to do is that fast.c looks at the VM exit. */
+static __always_inline fastpath_t run_watched(struct kvm_vcpu *vcpu, u64 flags,
+					      struct vpmu_vcpu *vv)
 {
 	fastpath_t result;
 
-	if (unlikely(vv->hot.slow | (vv->hot.watch & VPMU_WATCH_EVENTS)))
-		return run_slowly(vcpu, flags, vv, counted);
-	if (counted)
-		vpmu_note_entry(vv, vpmu_level(vv));
-	else
-		vpmu_flush_pending(vv);
 	vpmu_open_enter(vv);
 	result = static_call(original_vcpu_run)(vcpu, flags);
 	vpmu_open_leave(vv);
@@ -302,12 +296,14 @@ static __always_inline fastpath_t run(struct kvm_vcpu *vcpu, u64 flags, struct v
 
 fastpath_t vpmu_vcpu_run(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv)
 {
-	return run(vcpu, flags, vv, true);
+	vpmu_note_entry(vv, vpmu_level(vv));
+	return run_watched(vcpu, flags, vv);
 }
 
 fastpath_t vpmu_vcpu_run_uncounted(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *vv)
 {
-	return run(vcpu, flags, vv, false);
+	vpmu_flush_pending(vv);
+	return run_watched(vcpu, flags, vv);
 }
 
 /*
