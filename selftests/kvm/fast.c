@@ -360,6 +360,22 @@ static void general_protection(void)
 	free_vm(&vm);
 }
 
+/* AMD: a write drops them.  Intel: the above. */
+static void reserved_bits(void)
+{
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+	uint32_t select = pmu.select + pmu.stride, counter = pmu.counter + pmu.stride;
+	uint64_t before = figures(device, &vm).fast;
+
+	is(once(&vm, once_wrmsr, select, ~(1ull << 22)), KVM_EXIT_IO, "WRMSR of all bits of a select but EN");
+	is(get_msr(&vm, select), 0xfff97ffffull, "what it keeps");
+	is(once(&vm, once_wrmsr, counter, ~0ull), KVM_EXIT_IO, "WRMSR of all bits of a counter");
+	is(get_msr(&vm, counter), (1ull << 48) - 1, "what that keeps");
+	is(figures(device, &vm).fast - before, 3, "all but the first RDPMC were completed behind the VM exit");
+	free_vm(&vm);
+}
+
 static void qemus_filter(void)
 {
 	struct vm vm = make_vm(true);
@@ -455,6 +471,8 @@ int main(void)
 	interrupt_shadow();
 	status();
 	general_protection();
+	if (!on_intel())
+		reserved_bits();
 	filtered();
 	interrupted();
 	overflows();
