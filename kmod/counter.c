@@ -61,7 +61,7 @@ void vpmu_counter_overflow(struct vpmu_vcpu *vv, unsigned int i)
 		trace_vpmu_inject(vv, i);
 		kvm_make_request(KVM_REQ_PMI, vv->hot.vcpu);
 		/* The guest's handler is about to access registers. */
-		vpmu_watch(vv, VPMU_WATCHED_EXITS);
+		vpmu_watch(vv, VPMU_WATCH_ACCESS);
 	}
 }
 

@@ -74,12 +74,14 @@ static void align(struct vpmu_vcpu *vv)
 	}
 }
 
-void vpmu_align_later(struct vpmu_vcpu *vv)
+bool vpmu_align_later(struct vpmu_vcpu *vv)
 {
+	if (!vpmu_hw->entry_counts || !(vv->placed & vv->exact))
+		return false;
 	/* Behind an overflow, the guest's handler comes first. */
-	if (vpmu_hw->entry_counts && (vv->placed & vv->exact) &&
-	    !kvm_test_request(KVM_REQ_PMU, vv->hot.vcpu))
+	if (!kvm_test_request(KVM_REQ_PMU, vv->hot.vcpu))
 		vv->hot.slow |= VPMU_SLOW_ALIGN;
+	return true;
 }
 
 void vpmu_entry_slowly(struct vpmu_vcpu *vv)

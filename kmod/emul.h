@@ -35,8 +35,10 @@ void vpmu_exit(struct vpmu_vcpu *vv);
 /*
  * A VM exit behind an overflow's interrupt or an access, and KVM enters the guest again: counters
  * whose overflow is to interrupt the guest are armed exactly then.
+ *
+ * Return: whether there are any, and VM entries count.
  */
-void vpmu_align_later(struct vpmu_vcpu *vv);
+bool vpmu_align_later(struct vpmu_vcpu *vv);
 
 /*
  * KVM has emulated an instruction of the guest, or has found that the instruction was a branch

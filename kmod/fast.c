@@ -71,9 +71,11 @@ static __always_inline bool complete_access(struct vpmu_vcpu *vv)
 
 static noinline fastpath_t other_exit(struct vpmu_vcpu *vv, fastpath_t result)
 {
-	vpmu_align_later(vv);
-	vv->hot.watch--;
-	if (!vpmu_watching(vv))
+	u32 step = vpmu_align_later(vv) ? 1 : VPMU_WATCH_UNALIGNED;
+
+	if (vpmu_watching(vv) > step)
+		vv->hot.watch -= step;
+	else
 		vpmu_sched_unwatch(vv);
 	return result;
 }
@@ -84,7 +86,7 @@ fastpath_t vpmu_fast_exit(struct vpmu_vcpu *vv, fastpath_t result)
 		return other_exit(vv, result);
 	if (!complete_access(vv))
 		return other_exit(vv, EXIT_FASTPATH_NONE);
-	vpmu_watch(vv, VPMU_WATCHED_EXITS);
+	vpmu_watch(vv, VPMU_WATCH_ACCESS);
 	vv->stats.fast++;
 	return EXIT_FASTPATH_REENTER_GUEST;
 }

@@ -57,7 +57,7 @@ void vpmu_sched_watch(struct vpmu_vcpu *vv)
 
 	local_irq_save(flags);
 	if (vv->loaded) {
-		vpmu_watch(vv, VPMU_WATCHED_EXITS);
+		vpmu_watch(vv, VPMU_WATCH_ACCESS);
 		if (this_cpu_read(vpmu_hot) != vv)
 			vpmu_sched_update_hot(vv);
 	}

@@ -151,8 +151,8 @@ enum vpmu_arming {
  * @pending: mask of the classes in which KVM emulated one event for the guest since the last VM
  *	entry, which is not in the tally yet
  * @slow: VPMU_SLOW_...; why the fast path isn't enough, usually 0
- * @watch: VM exits are looked at: how many more of them by fast.c, as the guest has accessed PMU
- *	registers lately, and VPMU_WATCH_EVENTS
+ * @watch: VM exits are looked at: by fast.c, as the guest has accessed PMU registers lately (what
+ *	is left of VPMU_WATCH_ACCESS), and VPMU_WATCH_EVENTS
  * @msr_list_valid: Intel: KVM's VMCS has the counters that count in guest mode, as host perf
  *	reported them, and nothing has changed since
  * @emulated: instructions that KVM emulated while counters ran
@@ -169,8 +169,16 @@ struct vpmu_hot {
 	s64 margin;
 };
 
-/* Behind an access by the guest: a guest's perf makes several in a row. */
-#define VPMU_WATCHED_EXITS	4
+/*
+ * What vpmu_hot.watch gets by an access of the guest, as a guest's perf makes several in a row.  A
+ * VM exit that is no access takes 1 of that if counters are aligned then (vpmu_align_later()), else
+ * VPMU_WATCH_UNALIGNED.
+ *
+ * A sample with an exit behind the last alignment costs another NMI, some 7,000 cycles by the model
+ * of docs/benchmarks.md.  An alignment costs some 200.
+ */
+#define VPMU_WATCH_ACCESS	12
+#define VPMU_WATCH_UNALIGNED	3
 /* In vpmu_hot.watch: all VM exits, as each may be an event (vpmu_events) */
 #define VPMU_WATCH_EVENTS	BIT(31)
 
@@ -430,9 +438,9 @@ static inline u32 vpmu_watching(const struct vpmu_vcpu *vv)
 	return vv->hot.watch & ~VPMU_WATCH_EVENTS;
 }
 
-static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 exits)
+static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 left)
 {
-	vv->hot.watch = (vv->hot.watch & VPMU_WATCH_EVENTS) | exits;
+	vv->hot.watch = (vv->hot.watch & VPMU_WATCH_EVENTS) | left;
 }
 
 /**

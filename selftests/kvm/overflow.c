@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "tap.h"
 #include "pin.h"
@@ -334,6 +335,54 @@ static void few_are_early(void)
 	free_vm(&vm);
 }
 
+/* RDPMC, a read of each of the pages from 8000h on, and ESI turns of a loop */
+#define PAGES_AT	0x8000
+#define PAGES		8
+extern const char pages_start[], pages_end[];
+asm(".code16\n"
+    ".globl pages_start, pages_end\n"
+    "pages_start:\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	mov $0x8000, %di\n"
+    "	mov $8, %cx\n"
+    "1:	mov (%di), %al\n"
+    "	add $0x1000, %di\n"
+    "	dec %cx\n"
+    "	jnz 1b\n"
+    "2:	dec %esi\n"
+    "	jnz 2b\n"
+    "	out %al, $0x10\n"
+    "pages_end:\n"
+    ".code64\n");
+
+/* So are exits in the middle of a sample's period that are no instructions, as those of a tick are. */
+static void few_are_early_behind_a_tick(void)
+{
+	struct vm vm = make_vm_with(VM_APIC, MEMORY);
+	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	unsigned int wrong = 0, times = 40;
+	struct kvm_vpmu_vcpu v;
+
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	handle_nmis(&vm, 0);
+	for (unsigned int i = 0; i < times; i++) {
+		/* KVM has to map them again. */
+		if (madvise(vm.memory + PAGES_AT, PAGES * 4096, MADV_DONTNEED))
+			err(1, "madvise");
+		load_code(&vm, pages_start, pages_end, (struct kvm_regs){ .rsi = 2000 });
+		arm(&vm, pmu_of(&vm), INT, 2000);
+		run_until(&vm, KVM_EXIT_IO);
+		wrong += *word_at(&vm, SAMPLES) != 1;
+	}
+	is(wrong, 0, "page faults in a period: interrupts that are missing, or too many");
+	v = figures(device, &vm);
+	check(v.early <= times / 4, "few of them are early: %llu of %u", (unsigned long long)v.early, times);
+	close(device);
+	free_vm(&vm);
+}
+
 /*
  * ESI times, one event more each time: start the counter whose number is at 0x2108 so that it overflows EDI events later,
  * and wait for the interrupt.  RESULT: the longest wait, in turns of a loop of 3 instructions.
@@ -417,6 +466,7 @@ int main(void)
 	around_exit();
 	beyond_margin();
 	few_are_early();
+	few_are_early_behind_a_tick();
 	anywhere_in_kvm();
 	signals();
 	threads();
