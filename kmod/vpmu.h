@@ -177,8 +177,8 @@ struct vpmu_hot {
  * A sample with an exit behind the last alignment costs another NMI, some 7,000 cycles by the model
  * of docs/benchmarks.md.  An alignment costs some 200.
  */
-#define VPMU_WATCH_ACCESS	12
-#define VPMU_WATCH_UNALIGNED	3
+#define VPMU_WATCH_ACCESS	8
+#define VPMU_WATCH_UNALIGNED	2
 /* In vpmu_hot.watch: all VM exits, as each may be an event (vpmu_events) */
 #define VPMU_WATCH_EVENTS	BIT(31)
 

@@ -258,6 +258,9 @@ fastpath_t vpmu_run_slowly(struct kvm_vcpu *vcpu, u64 flags, struct vpmu_vcpu *v
 {
 	fastpath_t result;
 
+	/* The entry makes up for an instruction, by which counters of these don't get ahead. */
+	if (vv->hot.slow == VPMU_SLOW_ALIGN && vv->hot.pending == BIT(VPMU_INSTRUCTION))
+		vv->hot.slow = 0;
 	if (vv->hot.slow)
 		vpmu_entry_slowly(vv);
 	else if (vpmu_hw->entry_counts)
