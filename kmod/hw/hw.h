@@ -104,7 +104,7 @@ struct hw_ops {
 	void (*resume)(u64 paused);
 };
 
-/* What starting, stopping and synchronizing counters calls; the same as in struct hw_ops, but cheaper */
+/* What starting, stopping and reading counters calls: the same as in struct hw_ops, but cheaper */
 u64 vpmu_hw_proto_stop(unsigned int i);
 u64 vpmu_hw_proto_read(unsigned int i);
 void vpmu_hw_proto_write(unsigned int i, u64 value);
