@@ -385,6 +385,17 @@ static void qemus_filter(void)
 	free_vm(&vm);
 }
 
+static void deny_writes(const struct vm *vm, uint32_t msr)
+{
+	uint8_t none = 0;
+	struct kvm_msr_filter filter = {
+		.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
+		.ranges[0] = { .flags = KVM_MSR_FILTER_WRITE, .base = msr, .nmsrs = 1, .bitmap = &none },
+	};
+
+	IOCTL(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
+}
+
 static void filtered(void)
 {
 	struct kvm_enable_cap cap = {
@@ -395,6 +406,8 @@ static void filtered(void)
 	struct pmu pmu = pmu_of(&vm);
 
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+	deny_writes(&vm, pmu.counter);
+	faults(&vm, once_wrmsr, pmu.counter, 5, "a filter of writes");
 	deny_reads(&vm, pmu.counter);
 	faults(&vm, once_rdmsr, pmu.counter, 0, "a filter");
 	IOCTL(vm.fd, KVM_ENABLE_CAP, &cap);
