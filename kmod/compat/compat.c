@@ -718,7 +718,7 @@ static noinline bool intel_skip_instruction(struct kvm_vcpu *vcpu)
 }
 
 /*
- * AMD: what is left of KVM's function (svm_skip_emulated_instruction()) where amd_access() has
+ * AMD: what is left of KVM's function (svm_skip_emulated_instruction()) where access_of() has
  * found the rest needless.  Intel: 0, for userspace to go on, is returned only to a debugger.
  */
 bool vpmu_compat_skip_instruction(struct kvm_vcpu *vcpu)

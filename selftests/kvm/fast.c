@@ -385,17 +385,6 @@ static void qemus_filter(void)
 	free_vm(&vm);
 }
 
-static void deny_writes(const struct vm *vm, uint32_t msr)
-{
-	uint8_t none = 0;
-	struct kvm_msr_filter filter = {
-		.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
-		.ranges[0] = { .flags = KVM_MSR_FILTER_WRITE, .base = msr, .nmsrs = 1, .bitmap = &none },
-	};
-
-	IOCTL(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
-}
-
 static void filtered(void)
 {
 	struct kvm_enable_cap cap = {

@@ -314,6 +314,15 @@ static void beyond_margin(void)
 	free_vm(&vm);
 }
 
+static int open_device(void)
+{
+	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+
+	if (device < 0)
+		err(1, "/dev/kvm-vpmu");
+	return device;
+}
+
 /*
  * Where VM entries count, each of them moves the physical counter, so that it overflows early.  The guest's own handler
  * causes VM exits, which must not cost an NMI each time.
@@ -321,11 +330,9 @@ static void beyond_margin(void)
 static void few_are_early(void)
 {
 	struct vm vm = make_sampler(ROUNDS, PERIOD);
-	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
+	int device = open_device();
 	struct kvm_vpmu_vcpu v;
 
-	if (device < 0)
-		err(1, "/dev/kvm-vpmu");
 	run_until(&vm, KVM_EXIT_IO);
 	check_sampler(&vm, ROUNDS, PERIOD, "few are early");
 	v = figures(device, &vm);
@@ -360,12 +367,10 @@ asm(".code16\n"
 static void few_are_early_behind_a_tick(void)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
-	int device = open("/dev/kvm-vpmu", O_RDWR | O_CLOEXEC);
 	unsigned int wrong = 0, times = 40;
+	int device = open_device();
 	struct kvm_vpmu_vcpu v;
 
-	if (device < 0)
-		err(1, "/dev/kvm-vpmu");
 	handle_nmis(&vm, 0);
 	for (unsigned int i = 0; i < times; i++) {
 		/* KVM has to map them again. */

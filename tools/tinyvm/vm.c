@@ -92,15 +92,26 @@ struct vm make_vm_attached(unsigned int flags, int device)
 	return make(flags, MEMORY, device);
 }
 
-void deny_reads(const struct vm *vm, uint32_t msr)
+/* @accesses: KVM_MSR_FILTER_READ or KVM_MSR_FILTER_WRITE */
+static void deny(const struct vm *vm, uint32_t msr, uint32_t accesses)
 {
 	uint8_t none = 0;
 	struct kvm_msr_filter filter = {
 		.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
-		.ranges[0] = { .flags = KVM_MSR_FILTER_READ, .base = msr, .nmsrs = 1, .bitmap = &none },
+		.ranges[0] = { .flags = accesses, .base = msr, .nmsrs = 1, .bitmap = &none },
 	};
 
 	IOCTL(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
+}
+
+void deny_reads(const struct vm *vm, uint32_t msr)
+{
+	deny(vm, msr, KVM_MSR_FILTER_READ);
+}
+
+void deny_writes(const struct vm *vm, uint32_t msr)
+{
+	deny(vm, msr, KVM_MSR_FILTER_WRITE);
 }
 
 /* MSR_CORE_THREAD_COUNT: kvm_arch_init() of QEMU's target/i386/kvm/kvm.c */

@@ -69,6 +69,9 @@ static inline struct vm make_vm(bool pmu)
 /* Userspace filters MSRs from now on, and lets the guest read all but this one. */
 void deny_reads(const struct vm *vm, uint32_t msr);
 
+/* The same of writes */
+void deny_writes(const struct vm *vm, uint32_t msr);
+
 /* With QEMU's filter of MSRs, which is for one that has nothing to do with counters */
 void filter_as_qemu(const struct vm *vm);
 
