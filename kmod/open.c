@@ -106,23 +106,32 @@ static void open_status(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 	vv->may[COMPAT_GLOBAL] = STATUS;
 }
 
-/*
- * Counter @i, which is free, gets the guest's value.  One that is open has left[i] in there, or
- * what the guest has written since, which stays.
- */
-static void put_value(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
+static noinline void change_value(struct vpmu_cpu *pc, unsigned int i, u64 value)
 {
 	unsigned long bit = BIT(i);
-	u64 value = vv->guest.value[i];
 
-	pc->cleared |= bit;
-	if ((pc->kept & bit) && pc->left[i] == value)
-		return;
 	vpmu_hw->write(i, value);
 	pc->kept |= bit;
 	pc->left[i] = value;
 	pc->dirty |= bit;
 	pc->taken |= bit;
+}
+
+/*
+ * Those counters of @mask, which are free, get the guest's values.  One that is open has left[i] in
+ * there, or what the guest has written since, which stays.
+ */
+static __always_inline void put_values(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
+				       unsigned long mask)
+{
+	pc->cleared |= mask;
+	for (; mask; mask &= mask - 1) {
+		unsigned int i = __ffs(mask);
+		u64 value = vv->guest.value[i];
+
+		if (!(pc->kept & BIT(i)) || pc->left[i] != value)
+			change_value(pc, i, value);
+	}
 }
 
 static void open_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int i)
@@ -131,7 +140,7 @@ static void open_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int
 
 	if (!vpmu_counter_is_free(pc, i))
 		return;
-	put_value(vv, pc, i);
+	put_values(vv, pc, bit);
 	vv->open |= bit;
 	if (vv->guest.set != GUEST_INTEL) {
 		vv->may[COMPAT_COUNTERS] |= COUNTER(i);
@@ -151,21 +160,16 @@ static bool may_open_rdpmc(const struct vpmu_cpu *pc)
 
 static void try_to_open_rdpmc(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 {
-	unsigned int i;
-
 	if (vv->guest.nr != vpmu_hw->nr || !vpmu_hw->all || !may_open_rdpmc(pc) ||
 	    !host_is_idle(pc))
 		return;
-	for (i = 0; i < vv->guest.nr; i++)
-		if (!(vv->open & BIT(i)))
-			put_value(vv, pc, i);
+	put_values(vv, pc, (BIT(vv->guest.nr) - 1) & ~vv->open);
 	vv->open |= VPMU_OPEN_RDPMC;
 }
 
 static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
-	unsigned int i;
 
 	vv->considered |= closed;
 	if (closed & VPMU_OPEN_STATUS)
@@ -176,9 +180,10 @@ static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
 	if (vv->open & VPMU_OPEN_RDPMC)
 		closed |= vv->guest.status ? vpmu_hw_slot_mask(vpmu_hw, vv->guest.status) :
 					     vv->expected;
-	closed &= ~vv->open;
-	for_each_set_bit(i, &closed, VPMU_MAX_COUNTERS)
-		open_counter(vv, pc, i);
+	/* Without STATUS and RDPMC */
+	closed &= ~vv->open & (BIT(vv->guest.nr) - 1);
+	for (; closed; closed &= closed - 1)
+		open_counter(vv, pc, __ffs(closed));
 	vpmu_counter_note_taken(pc);
 }
 
@@ -228,7 +233,7 @@ static bool reads_alike(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int 
 		return vv->counter[i].slot == i && align(vv, &vv->counter[i]);
 	if ((vv->software & BIT(i)) || !vpmu_counter_is_free(pc, i))
 		return false;
-	put_value(vv, pc, i);
+	put_values(vv, pc, BIT(i));
 	return true;
 }
 
