@@ -187,15 +187,26 @@ static void write_fixed_control(struct vpmu_vcpu *vv, u64 data, enum vpmu_arming
 			     arming);
 }
 
+/* Interrupts are off. */
+static void set_control(struct vpmu_vcpu *vv, u64 data, enum vpmu_arming arming)
+{
+	unsigned long before = vv->guest.counting, stop, start;
+
+	vpmu_guest_set_control(&vv->guest, data & vpmu_guest_counter_mask(&vv->guest));
+	stop = before & ~vv->guest.counting;
+	start = vv->guest.counting & ~before;
+	if (stop)
+		vpmu_sched_stop(vv, stop);
+	if (start)
+		vpmu_sched_start(vv, start, arming);
+}
+
 static void write_control(struct vpmu_vcpu *vv, u64 data, enum vpmu_arming arming)
 {
-	unsigned long before, flags;
+	unsigned long flags;
 
 	local_irq_save(flags);
-	before = vv->guest.counting;
-	vpmu_guest_set_control(&vv->guest, data & vpmu_guest_counter_mask(&vv->guest));
-	vpmu_sched_stop(vv, before & ~vv->guest.counting);
-	vpmu_sched_start(vv, vv->guest.counting & ~before, arming);
+	set_control(vv, data, arming);
 	local_irq_restore(flags);
 }
 
@@ -274,6 +285,15 @@ static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_ini
 	return true;
 }
 
+static noinline bool write_other(struct vpmu_vcpu *vv, u32 msr, u64 data)
+{
+	if (msr != GUEST_AMD_CONTROL || vv->guest.set != GUEST_AMD_V2 || trace_vpmu_msr_enabled())
+		return write_pmu_msr(vv, msr, data, false);
+	note_write(vv);
+	set_control(vv, data, VPMU_ARM_FOR_WRMSR);
+	return true;
+}
+
 /*
  * Interrupts are off.  What a guest's perf writes most on AMD's CPUs comes first; no bit of these
  * registers is #GP.
@@ -284,7 +304,7 @@ bool vpmu_msr_write_fast(struct vpmu_vcpu *vv, u32 msr, u64 data)
 	unsigned int i;
 
 	if (n >= vv->guest.in_turn || trace_vpmu_msr_enabled())
-		return write_pmu_msr(vv, msr, data, false);
+		return write_other(vv, msr, data);
 	note_write(vv);
 	i = clamp_index(n / 2);
 	if (n & 1) {

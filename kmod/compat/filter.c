@@ -186,6 +186,7 @@ void vpmu_compat_filter_changed(void)
 }
 
 u32 vpmu_compat_counters;
+static u32 first_global;
 
 static u32 denied(struct kvm_vcpu *vcpu, u32 msr)
 {
@@ -231,13 +232,25 @@ static __always_inline bool msr_allowed(struct kvm_vcpu *vcpu, struct compat_fil
 								 KVM_MSR_FILTER_READ);
 }
 
-bool __vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, u32 msr,
-			       bool write)
+static noinline bool any_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, u32 msr,
+				     bool write)
 {
 	/* Apart, so that compilers know the numbers */
 	return vpmu_compat_on_intel() ?
 		msr_allowed(vcpu, filter, msr, write, first_intel, COMPAT_NR_GROUPS) :
 		msr_allowed(vcpu, filter, msr, write, first_amd, COMPAT_NR_AMD_GROUPS);
+}
+
+bool __vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filter, u32 msr,
+			       bool write)
+{
+	u32 n = msr - first_global;
+
+	/* Global control, nearly always */
+	if (likely(n < COMPAT_GROUP && vpmu_compat_filter_known(filter)))
+		return !(filter->denied[COMPAT_GLOBAL] &
+			 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
+	return any_msr_allowed(vcpu, filter, msr, write);
 }
 
 int vpmu_compat_filter_init(void)
@@ -248,5 +261,6 @@ int vpmu_compat_filter_init(void)
 		return -ENOENT;
 	static_call_update(vpmu_msr_allowed, (void *)allowed);
 	vpmu_compat_counters = vpmu_compat_first_msr(COMPAT_COUNTERS);
+	first_global = vpmu_compat_first_msr(COMPAT_GLOBAL);
 	return 0;
 }

@@ -10,7 +10,6 @@
 #define MSR_LEGACY_SELECT0	0xc0010000
 #define MSR_LEGACY_COUNTER0	0xc0010004
 #define MSR_GLOBAL_STATUS	0xc0000300
-#define MSR_GLOBAL_CONTROL	0xc0000301
 #define MSR_GLOBAL_STATUS_CLEAR	0xc0000302
 #define MSR_GLOBAL_STATUS_SET	0xc0000303
 
@@ -59,7 +58,7 @@ static struct guest_reg amd_decode(const struct guest_pmu *pmu, u32 msr)
 	case MSR_GLOBAL_STATUS:
 		reg.kind = GUEST_REG_STATUS;
 		break;
-	case MSR_GLOBAL_CONTROL:
+	case GUEST_AMD_CONTROL:
 		reg.kind = GUEST_REG_CONTROL;
 		break;
 	case MSR_GLOBAL_STATUS_CLEAR:

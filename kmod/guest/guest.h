@@ -57,6 +57,9 @@ enum guest_set {
 /* AMD's core extension: PerfEvtSel0, then PerfCtr0 (APM vol. 2, "MSR Cross-Reference") */
 #define GUEST_AMD_SELECT0	0xc0010200
 
+/* AMD PerfMonV2: PerfCntrGlobalCtl */
+#define GUEST_AMD_CONTROL	0xc0000301
+
 /* Bit of the first fixed counter in Intel's global registers */
 #define GUEST_FIXED_BIT		32
 
