@@ -23,11 +23,11 @@
 /* In an NMI: see which of the vCPU's physical counters overflowed, and return how many. */
 static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 {
-	unsigned long candidates = vpmu_hw->overflowed();
-	unsigned int slot;
+	unsigned long candidates = vpmu_hw->overflowed() & (BIT(vpmu_hw->nr) - 1);
 	int seen = 0;
 
-	for_each_set_bit(slot, &candidates, vpmu_hw->nr) {
+	for (; candidates; candidates &= candidates - 1) {
+		unsigned int slot = __ffs(candidates);
 		int i = READ_ONCE(pc->owner[slot]);
 
 		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot ||
@@ -54,6 +54,25 @@ static noinline void give_back_lent(struct vpmu_cpu *pc, const struct vpmu_vcpu 
 	vpmu_give_back_lent(pc);
 }
 
+/*
+ * As see_overflows().  Counters that count in host mode could overflow behind this handler, and
+ * perf's handler would report an unknown NMI: they are paused until vpmu_pmi_nmi_ends().  The only
+ * one, as a rule, has just overflowed, and can't overflow again before it is armed.
+ */
+static int see_all_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
+{
+	unsigned long in_host = vv->placed & vv->in_host;
+	int seen = 0;
+
+	if (!(in_host & (in_host - 1))) {
+		seen = see_overflows(pc, vv);
+		if (!in_host || vv->counter[__ffs(in_host)].overflowed)
+			return seen;
+	}
+	pc->paused = vpmu_hw->pause();
+	return seen + see_overflows(pc, vv);
+}
+
 int vpmu_pmi_nmi_begins(const struct pt_regs *regs)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
@@ -62,15 +81,8 @@ int vpmu_pmi_nmi_begins(const struct pt_regs *regs)
 
 	if (vv)
 		vpmu_open_nmi_begins(vv);
-	/*
-	 * Counters that count in host mode could overflow behind this handler, and perf's handler
-	 * would report an unknown NMI.
-	 */
-	if (vv && (vv->placed & vv->in_host))
-		pc->paused = vpmu_hw->pause();
-
 	if (vv && vv->placed)
-		handled = see_overflows(pc, vv);
+		handled = see_all_overflows(pc, vv);
 	if (pc->lent && !pc->busy)
 		give_back_lent(pc, vv);
 
@@ -123,13 +135,12 @@ void vpmu_pmi_nmi_ends(void)
  */
 void vpmu_pmi_handle(struct vpmu_vcpu *vv)
 {
-	unsigned long flags;
-	unsigned int i;
+	unsigned long flags, mask;
 
 	local_irq_save(flags);
-	for (i = 0; i < vv->guest.nr; i++)
-		if (vv->counter[i].overflowed)
-			vpmu_counter_update(vv, i);
+	for (mask = vv->placed | vv->borrowing; mask; mask &= mask - 1)
+		if (vv->counter[__ffs(mask)].overflowed)
+			vpmu_counter_update(vv, __ffs(mask));
 	if (vv->event.interrupting && !vpmu_event_irq_first(vv))
 		vpmu_counter_sync_events(vv, vv->event.interrupting);
 	local_irq_restore(flags);
