@@ -141,21 +141,51 @@ GUEST(toggle_all, "	mov " CONTROL_MSR ", %ecx\n"
 
 
 /* The first counter overflows in a loop; with no_pmi, it doesn't. */
-#define OVERFLOW_FROM(value)			\
+#define OVERFLOW_FROM(value, turns)		\
 	"	mov " COUNTER_MSR ", %ecx\n"	\
 	"	mov $" value ", %eax\n"	\
 	"	mov $0xffff, %edx\n"		\
 	"	wrmsr\n"			\
-	"	mov $60, %ecx\n"		\
+	"	mov $" turns ", %ecx\n"	\
 	"7:	dec %ecx\n"			\
 	"	jnz 7b\n"
 
-GUEST(pmi, OVERFLOW_FROM("-40"));
-GUEST(first_pmi, OVERFLOW_FROM("-40"));
-GUEST(no_pmi, OVERFLOW_FROM("-1000000"));
+GUEST(pmi, OVERFLOW_FROM("-40", "60"));
+GUEST(first_pmi, OVERFLOW_FROM("-40", "60"));
+GUEST(no_pmi, OVERFLOW_FROM("-1000000", "60"));
+/* Cycles, which may count in the host as well */
+GUEST(handled_pmi, OVERFLOW_FROM("-20000", "12000"));
 
-extern const char iret_start[], iret_end[], fault_start[], fault_end[];
+extern const char iret_start[], iret_end[], handler_start[], handler_end[];
+extern const char fault_start[], fault_end[];
 asm(".code16\n"
+    /* As Linux: amd_pmu_v2_handle_irq(), which begins the next period, a long one here */
+    "handler_start:\n"
+    "	pushal\n"
+    "	mov " CONTROL_MSR ", %ecx\n"
+    "	xor %eax, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	dec %ecx\n"	/* status */
+    "	rdmsr\n"
+    "	mov %eax, %ebx\n"
+    "	xor %ecx, %ecx\n"
+    "	rdpmc\n"
+    "	mov " COUNTER_MSR ", %ecx\n"
+    "	mov $-1000000, %eax\n"
+    "	mov $0xffff, %edx\n"
+    "	wrmsr\n"
+    "	mov " CONTROL_MSR ", %ecx\n"
+    "	inc %ecx\n"	/* of status bits to clear */
+    "	mov %ebx, %eax\n"
+    "	xor %edx, %edx\n"
+    "	wrmsr\n"
+    "	dec %ecx\n"
+    "	mov " CONTROL_MASK ", %eax\n"
+    "	wrmsr\n"
+    "	popal\n"
+    "	iretw\n"
+    "handler_end:\n"
     "iret_start:\n"
     "	iretw\n"
     "iret_end:\n"
@@ -181,6 +211,7 @@ static const struct operation {
 	OPERATION(pmi),
 	OPERATION(first_pmi),
 	OPERATION(no_pmi),
+	OPERATION(handled_pmi),
 #undef OPERATION
 };
 
@@ -202,7 +233,10 @@ static void prepare_nmis(struct vm *vm)
 	struct kvm_vcpu_events events;
 	uint32_t handler = NMI_HANDLER;
 
-	memcpy(vm->memory + NMI_HANDLER, iret_start, iret_end - iret_start);
+	if (operation->start == handled_pmi_start)
+		memcpy(vm->memory + NMI_HANDLER, handler_start, handler_end - handler_start);
+	else
+		memcpy(vm->memory + NMI_HANDLER, iret_start, iret_end - iret_start);
 	/* This one comes once: it ends the run, and leaves NMIs blocked. */
 	if (operation->start == first_pmi_start)
 		handler = CODE + (operation->finish - operation->start);
@@ -349,7 +383,7 @@ int main(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "of", 'o', "OPERATION", 0, "what the guest executes: cpuid (default), rdmsr, wrmsr, "
 		  "rdmsr_counter, rdpmc, wrmsr_counter, wrmsr_select, toggle_select, toggle_all, "
-		  "pmi, first_pmi (up to its handler), no_pmi", 0 },
+		  "pmi, first_pmi (up to its handler), no_pmi, handled_pmi (as Linux does)", 0 },
 		{ "no-pmu", 'p', NULL, 0, "the VM has no PMU", 0 },
 		{ "freeze", 'f', "MODE", 0, "its freeze mode: hybrid, guest or vcpu", 0 },
 		{ "observed", 'v', NULL, 0, "with --freeze: the host looks at the hypervisor's events", 0 },
