@@ -285,6 +285,7 @@ static bool write_pmu_msr(struct vpmu_vcpu *vv, u32 msr, u64 data, bool host_ini
 	return true;
 }
 
+/* AMD's global control, written next most: its reserved bits are dropped.  And the rest. */
 static noinline bool write_other(struct vpmu_vcpu *vv, u32 msr, u64 data)
 {
 	if (msr != GUEST_AMD_CONTROL || vv->guest.set != GUEST_AMD_V2 || trace_vpmu_msr_enabled())

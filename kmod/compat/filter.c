@@ -246,7 +246,7 @@ bool __vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filt
 {
 	u32 n = msr - first_global;
 
-	/* Global control, nearly always */
+	/* A guest's perf writes global control most of these. */
 	if (likely(n < COMPAT_GROUP && vpmu_compat_filter_known(filter)))
 		return !(filter->denied[COMPAT_GLOBAL] &
 			 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
