@@ -11,6 +11,7 @@
 #include "sampler.h"
 #include "figures.h"
 #include "host_pmu.h"
+#include "leaves.h"
 #include "pin.h"
 
 #define DB_VECTOR	1
@@ -372,7 +373,31 @@ static void reserved_bits(void)
 	is(get_msr(&vm, select), 0xfff97ffffull, "what it keeps");
 	is(once(&vm, once_wrmsr, counter, ~0ull), KVM_EXIT_IO, "WRMSR of all bits of a counter");
 	is(get_msr(&vm, counter), (1ull << 48) - 1, "what that keeps");
-	is(figures(device, &vm).fast - before, 3, "all but the first RDPMC were completed behind the VM exit");
+	if (pmu.v2) {
+		is(once(&vm, once_wrmsr, GLOBAL_CONTROL, ~0ull), KVM_EXIT_IO, "WRMSR of all bits of global control");
+		is(get_msr(&vm, GLOBAL_CONTROL), (1ull << pmu.nr) - 1, "what that keeps");
+	}
+	is(figures(device, &vm).fast - before, pmu.v2 ? 5 : 3,
+	   "all but the first RDPMC were completed behind the VM exit");
+	free_vm(&vm);
+}
+
+static void no_control(void)
+{
+	struct cpuid cpuid = { .head.nent = 256 };
+	struct vm vm = make_vm(true);
+	struct pmu pmu = pmu_of(&vm);
+
+	if (pmu.v2) {
+		IOCTL(vm.kvm, KVM_GET_SUPPORTED_CPUID, &cpuid);
+		leaf(&cpuid, 0x80000022)->eax &= ~1u;
+		if (set_cpuid(&vm, &cpuid))
+			err(1, "KVM_SET_CPUID2");
+		put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
+		faults(&vm, once_wrmsr, GLOBAL_CONTROL, 1, "WRMSR of global control, without PerfMonV2");
+	} else {
+		skip("no PerfMonV2", "a guest without PerfMonV2");
+	}
 	free_vm(&vm);
 }
 
@@ -397,6 +422,10 @@ static void filtered(void)
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
 	deny_writes(&vm, pmu.counter);
 	faults(&vm, once_wrmsr, pmu.counter, 5, "a filter of writes");
+	if (pmu.v2) {
+		deny_writes(&vm, GLOBAL_CONTROL);
+		faults(&vm, once_wrmsr, GLOBAL_CONTROL, 1, "a filter of global control");
+	}
 	deny_reads(&vm, pmu.counter);
 	faults(&vm, once_rdmsr, pmu.counter, 0, "a filter");
 	IOCTL(vm.fd, KVM_ENABLE_CAP, &cap);
@@ -473,8 +502,10 @@ int main(void)
 	interrupt_shadow();
 	status();
 	general_protection();
-	if (!on_intel())
+	if (!on_intel()) {
 		reserved_bits();
+		no_control();
+	}
 	filtered();
 	interrupted();
 	overflows();
