@@ -53,6 +53,8 @@ void vpmu_give_back_lent(struct vpmu_cpu *pc)
 		if (!(pc->lent & BIT(slot)))
 			continue;
 		pc->seen[slot] = vpmu_hw->read(slot);
+		if (pc->lent_to_open)
+			pc->seen_status |= vpmu_hw->overflowed() & BIT_ULL(slot);
 		vpmu_hw->give_back(slot, &pc->saved[slot]);
 		pc->lent &= ~BIT(slot);
 	}
@@ -179,6 +181,37 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 	returned = pc->was_lent & ~READ_ONCE(pc->lent);
 	if (returned && vpmu_hw->returned)
 		vpmu_hw->returned(returned);
+}
+
+bool vpmu_borrow_to_open(struct vpmu_vcpu *vv, unsigned long slots)
+{
+	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
+	unsigned int slot;
+	bool clear;
+
+	lockdep_assert_irqs_disabled();
+	pc->lent_since = rdtsc();
+	pc->was_lent = 0;
+	if (!hold_nmis(pc, vv))
+		return false;
+	pc->busy = true;
+	barrier();
+	for_each_set_bit(slot, &slots, VPMU_MAX_COUNTERS)
+		lend_counter(pc, slot);
+	clear = vpmu_hw->status_is_clear();
+	if (clear) {
+		pc->was_lent = slots;
+		pc->lent_to_open = slots;
+	} else {
+		/* An NMI is on its way, and its handler needs that. */
+		vpmu_give_back_lent(pc);
+	}
+	pc->lending = rdtsc() - pc->lent_since;
+	barrier();
+	pc->busy = false;
+	if (!clear)
+		vpmu_hw->release_nmis();
+	return clear;
 }
 
 void vpmu_give_back(struct vpmu_vcpu *vv)

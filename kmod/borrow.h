@@ -17,6 +17,14 @@ void vpmu_borrow_exit(void);
  */
 void vpmu_borrow(struct vpmu_vcpu *vv);
 
+/*
+ * The guest is about to be entered, and no counter of its runs.  Have those of @slots lent, so that
+ * it may access all registers of counters and the overflow status (vpmu_cpu.lent_to_open).
+ *
+ * Return: false if that can't be done; none is lent then.
+ */
+bool vpmu_borrow_to_open(struct vpmu_vcpu *vv, unsigned long slots);
+
 /* The guest has exited. */
 void vpmu_give_back(struct vpmu_vcpu *vv);
 

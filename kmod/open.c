@@ -11,7 +11,7 @@
  * (vpmu_open_take_back()).  The first access to a counter exits, and tells that the guest is about
  * to make more: its perf reads a counter, by RDPMC, before it writes it.  A counter that host perf
  * uses stays closed.  So does the status while host perf has any event: the guest could clear the
- * overflow of that one.
+ * overflow of that one.  The NMI watchdog's event is taken off its counter for that.
  *
  * The guest may access the registers by KVM's own MSR permission map (AMD) or bitmaps (Intel),
  * which are changed for the stay in guest mode only.  Other registers exit as ever: what an event
@@ -31,6 +31,7 @@
 #include <linux/smp.h>
 
 #include "compat/host.h"
+#include "borrow.h"
 #include "counter.h"
 #include "open.h"
 
@@ -80,7 +81,7 @@ static bool host_is_idle(struct vpmu_cpu *pc)
 {
 	unsigned int slot;
 
-	if (pc->no_status)
+	if (pc->no_status || pc->lent_to_open)
 		return true;
 	for (slot = 0; slot < vpmu_hw->nr; slot++) {
 		if (!vpmu_counter_is_free(pc, slot))
@@ -89,6 +90,51 @@ static bool host_is_idle(struct vpmu_cpu *pc)
 	}
 	pc->no_status = vpmu_hw->status_is_clear();
 	return pc->no_status;
+}
+
+static bool may_open_rdpmc(const struct vpmu_cpu *pc)
+{
+	return READ_ONCE(open_rdpmc) && !READ_ONCE(others_counted) && !READ_ONCE(pc->others);
+}
+
+/*
+ * The guest is about to handle an overflow.  If the host's only event is its NMI watchdog, as is
+ * usual, have its counter lent for the coming stay in guest mode: the handler's accesses are four
+ * VM exits otherwise.  NMIs have to be held until the guest is entered, as one could find the
+ * guest's value there.
+ */
+static void lend_watchdog(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
+{
+	unsigned long slots = 0;
+	unsigned int slot;
+
+	if (!vv->guest.status || !vpmu_hw->show || vpmu_hw->release_before_entry ||
+	    pc->no_status || !may_open_rdpmc(pc))
+		return;
+	for (slot = 0; slot < vpmu_hw->nr; slot++) {
+		if (vpmu_counter_is_free(pc, slot))
+			continue;
+		if (!vpmu_compat_host_is_watchdog(vpmu_hw_index(vpmu_hw, slot)))
+			return;
+		slots |= BIT(slot);
+	}
+	if (slots && vpmu_borrow_to_open(vv, slots))
+		pc->kept &= ~slots;
+}
+
+/* The guest has exited: the watchdog has its counter again, and the guest no register. */
+static void return_watchdog(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
+{
+	unsigned long slots = pc->lent_to_open;
+
+	vpmu_give_back(vv);
+	if (vv->open)
+		__vpmu_open_take_back(vv);
+	pc->lent_to_open = 0;
+	pc->seen_status = 0;
+	pc->kept &= ~slots;
+	pc->cleared &= ~slots;
+	pc->dirty &= ~slots;
 }
 
 static void open_status(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
@@ -138,7 +184,7 @@ static void open_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int
 {
 	unsigned long bit = BIT(i);
 
-	if (!vpmu_counter_is_free(pc, i))
+	if (!(pc->lent_to_open & bit) && !vpmu_counter_is_free(pc, i))
 		return;
 	put_values(vv, pc, bit);
 	vv->open |= bit;
@@ -151,11 +197,6 @@ static void open_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc, unsigned int
 	} else {
 		vv->may[COMPAT_FIXED] |= COMPAT_PERMIT_BOTH(i - vv->guest.general);
 	}
-}
-
-static bool may_open_rdpmc(const struct vpmu_cpu *pc)
-{
-	return READ_ONCE(open_rdpmc) && !READ_ONCE(others_counted) && !READ_ONCE(pc->others);
 }
 
 static void try_to_open_rdpmc(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
@@ -172,6 +213,8 @@ static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 
 	vv->considered |= closed;
+	if (closed & VPMU_OPEN_RDPMC)
+		lend_watchdog(vv, pc);
 	if (closed & VPMU_OPEN_STATUS)
 		open_status(vv, pc);
 	if (closed & VPMU_OPEN_RDPMC)
@@ -184,7 +227,30 @@ static noinline void open_more(struct vpmu_vcpu *vv, unsigned long closed)
 	closed &= ~vv->open & (BIT(vv->guest.nr) - 1);
 	for (; closed; closed &= closed - 1)
 		open_counter(vv, pc, __ffs(closed));
+	pc->taken &= ~pc->lent_to_open;
 	vpmu_counter_note_taken(pc);
+}
+
+void __vpmu_open_leave(struct vpmu_vcpu *vv)
+{
+	if (vv->granted_any)
+		vpmu_compat_revoke(vv->hot.vcpu, vv->granted);
+	vv->granted_any = false;
+	if (vv->granted_rdpmc)
+		vpmu_compat_revoke_rdpmc(vv->hot.vcpu);
+	vv->granted_rdpmc = false;
+	if (unlikely(this_cpu_read(vpmu_cpu.lent_to_open)))
+		return_watchdog(vv, this_cpu_ptr(&vpmu_cpu));
+}
+
+static void grant(struct vpmu_vcpu *vv)
+{
+	vv->granted_any = vpmu_compat_grant(vv->hot.vcpu, &vv->filter, vv->may, vv->granted);
+	if ((vv->open & VPMU_OPEN_RDPMC) && may_open_rdpmc(this_cpu_ptr(&vpmu_cpu)))
+		vv->granted_rdpmc = vpmu_compat_grant_rdpmc(vv->hot.vcpu);
+	if (!(vv->granted_any | vv->granted_rdpmc))
+		__vpmu_open_leave(vv);
+	vv->stats.open++;
 }
 
 void __vpmu_open_enter(struct vpmu_vcpu *vv)
@@ -198,12 +264,10 @@ void __vpmu_open_enter(struct vpmu_vcpu *vv)
 	closed &= ~(vv->open | vv->considered);
 	if (closed)
 		open_more(vv, closed);
-	if (!vv->open)
-		return;
-	vv->granted_any = vpmu_compat_grant(vv->hot.vcpu, &vv->filter, vv->may, vv->granted);
-	if ((vv->open & VPMU_OPEN_RDPMC) && may_open_rdpmc(this_cpu_ptr(&vpmu_cpu)))
-		vv->granted_rdpmc = vpmu_compat_grant_rdpmc(vv->hot.vcpu);
-	vv->stats.open++;
+	if (vv->open)
+		grant(vv);
+	else
+		__vpmu_open_leave(vv);
 }
 
 bool vpmu_open_may_read(struct vpmu_vcpu *vv)
@@ -274,16 +338,6 @@ void __vpmu_open_enter_counting(struct vpmu_vcpu *vv)
 	vpmu_counter_note_taken(pc);
 }
 
-void __vpmu_open_leave(struct vpmu_vcpu *vv)
-{
-	if (vv->granted_any)
-		vpmu_compat_revoke(vv->hot.vcpu, vv->granted);
-	vv->granted_any = false;
-	if (vv->granted_rdpmc)
-		vpmu_compat_revoke_rdpmc(vv->hot.vcpu);
-	vv->granted_rdpmc = false;
-}
-
 void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
@@ -291,7 +345,7 @@ void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 
 	lockdep_assert_irqs_disabled();
 	for_each_set_bit(i, &vv->open, VPMU_MAX_COUNTERS) {
-		u64 value = vpmu_hw->read(i);
+		u64 value = pc->lent_to_open & BIT(i) ? pc->seen[i] : vpmu_hw->read(i);
 
 		if (value != pc->left[i])
 			vv->written |= BIT(i);
@@ -305,9 +359,9 @@ void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 		vv->expected = vv->written;
 	vv->written = 0;
 	if (vv->shown) {
-		u64 left = vpmu_hw->overflowed() & vv->shown;
+		u64 left = vpmu_hw->overflowed() & vv->shown & ~(u64)pc->lent_to_open;
 
-		vv->guest.status = vpmu_hw_index_mask(vpmu_hw, left);
+		vv->guest.status = vpmu_hw_index_mask(vpmu_hw, left | (pc->seen_status & vv->shown));
 		if (left)
 			vpmu_hw->ack(left);
 		barrier();
@@ -353,7 +407,9 @@ void vpmu_open_close_rdpmc(void)
 
 void __vpmu_open_nmi_begins(const struct vpmu_vcpu *vv)
 {
-	u64 hidden = vpmu_hw->overflowed() & vv->shown;
+	/* The status of a counter that was lent, and has been given back, is the host's. */
+	u64 shown = vv->shown & ~(u64)this_cpu_read(vpmu_cpu.lent_to_open);
+	u64 hidden = vpmu_hw->overflowed() & shown;
 
 	if (hidden)
 		vpmu_hw->ack(hidden);

@@ -79,6 +79,9 @@ int vpmu_pmi_nmi_begins(const struct pt_regs *regs)
 	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
 	int handled = 0;
 
+	/* First, as the guest's overflow status of these doesn't come back at the end. */
+	if (pc->lent_to_open && pc->lent && !pc->busy)
+		vpmu_give_back_lent(pc);
 	if (vv)
 		vpmu_open_nmi_begins(vv);
 	if (vv && vv->placed)

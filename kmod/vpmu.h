@@ -462,9 +462,11 @@ static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 left)
  * @saved: host perf's state of a counter that is lent
  * @lent: mask of lent counters
  * @was_lent: mask of those that were lent for this entry, given back or not
+ * @lent_to_open: mask of those that were lent for registers to be open (open.c)
  * @lent_since: TSC when they were
  * @lending: ticks that this took
  * @seen: the guest's last physical value on a counter that was given back
+ * @seen_status: the overflow status there, of @lent_to_open
  * @late_nmi: until when (jiffies) an NMI that finds no overflow is taken as that of an overflow
  *	which was noticed before its NMI; 0 for none
  * @hidden: bits of the overflow status that are the guest's (vpmu_vcpu.shown), while an NMI is
@@ -489,8 +491,10 @@ struct vpmu_cpu {
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;
 	unsigned long was_lent;
+	unsigned long lent_to_open;
 	u64 lent_since;
 	u64 lending;
+	u64 seen_status;
 	unsigned long late_nmi;
 	u64 hidden;
 	u64 paused;

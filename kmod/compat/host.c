@@ -114,9 +114,13 @@ static void find_events(void)
 	host_events = NULL;
 }
 
+/* 0 on kernels without it */
+static unsigned long watchdog_callback;
+
 int vpmu_compat_host_init(void)
 {
 	find_events();
+	watchdog_callback = vpmu_compat_lookup("watchdog_overflow_callback");
 	return vpmu_compat_on_intel() ? find_intel() : 0;
 }
 
@@ -212,6 +216,14 @@ bool vpmu_compat_host_has(unsigned int index)
 		return true;
 	before = index ? host_event(index - 1) : NULL;
 	return before && vpmu_compat_host_pair(before);
+}
+
+bool vpmu_compat_host_is_watchdog(unsigned int index)
+{
+	const struct perf_event *event = host_event(index);
+
+	return event && watchdog_callback &&
+	       (unsigned long)event->overflow_handler == watchdog_callback;
 }
 
 unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,

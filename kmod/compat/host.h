@@ -69,6 +69,12 @@ enum compat_loss {
 unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,
 				      unsigned int nr);
 
+/*
+ * Is the host event on counter @index that of the NMI watchdog (kernel/watchdog_perf.c)?  Nobody
+ * reads its count.  Interrupts are off.
+ */
+bool vpmu_compat_host_is_watchdog(unsigned int index);
+
 /* Does host event @event need the next counter, too (AMD)? */
 bool vpmu_compat_host_pair(const struct perf_event *event);
 
