@@ -361,7 +361,8 @@ void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 	if (vv->shown) {
 		u64 left = vpmu_hw->overflowed() & vv->shown & ~(u64)pc->lent_to_open;
 
-		vv->guest.status = vpmu_hw_index_mask(vpmu_hw, left | (pc->seen_status & vv->shown));
+		vv->guest.status = vpmu_hw_index_mask(vpmu_hw,
+						      left | (pc->seen_status & vv->shown));
 		if (left)
 			vpmu_hw->ack(left);
 		barrier();
