@@ -62,7 +62,7 @@ same "the same with CHANGE_HOST=1" "$more" "$(sed "s|$project/build|$installed|g
 is "all tests of the list" "$(grep -c 'selftests: ' <<<"$all")" "$(./run_kselftest.sh -l | wc -l)"
 within "tests that would run" "$(grep -c 'would run$' <<<"$all")" 10 100
 is "those that change the host" "$(grep -c 'CHANGE_HOST=1 runs it' <<<"$all") $(grep -c 'CHANGE_HOST=1' <<<"$more")" \
-	"$(grep -cE 'kvm: (cpu_hotplug|attach|defaults|open|privileges|profile|reads|stacks|throttled) |host: [^#]*# SKIP may' <<<"$all") 0"
+	"$(grep -cE 'kvm: (cpu_hotplug|attach|defaults|open|privileges|profile|reads|stacks|throttled|watched) |host: [^#]*# SKIP may' <<<"$all") 0"
 is "one of them" "$(grep -o 'attach .*' <<<"$all")" \
 	"attach # SKIP changes which VMs of others get a PMU: CHANGE_HOST=1 runs it"
 

@@ -103,6 +103,7 @@ harm() {
 	kvm:attach) echo "changes which VMs of others get a PMU" ;;
 	kvm:defaults) echo "changes settings of VMs of others" ;;
 	kvm:open | kvm:reads) echo "changes kernel.nmi_watchdog, and a parameter of the module" ;;
+	kvm:watched) echo "sets the NMI watchdog's counter" ;;
 	kvm:profile | kvm:stacks | kvm:throttled) echo "changes kernel.perf_event_max_sample_rate" ;;
 	kvm:privileges) echo "changes who may open /dev/kvm-vpmu, for a while" ;;
 	kvm:* | host:registers.sh | host:kernel_tests.sh | host:bare_guest.sh | host:pages.sh) ;;
