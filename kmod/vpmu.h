@@ -17,9 +17,9 @@
  *	emul.c		VM entries, and instructions that KVM emulates
  *	measure.c	does this CPU count VM entries?
  *	host_perf.c	host perf starts or stops an event
- *	borrow.c	physical counters lent by host perf for the stay in guest mode
  *	sched.c		guest counters scheduled onto physical counters
  *	open.c		registers that the guest accesses without a VM exit
+ *	borrow.c	physical counters lent by host perf for the stay in guest mode
  *	counter.c	a guest counter's value while it is on a physical counter
  *	event.c		guest counters of the hypervisor's events, which need no physical one
  *	vtsc.c		a guest TSC that stops while the vCPU is descheduled
