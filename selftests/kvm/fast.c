@@ -421,10 +421,13 @@ static void filtered(void)
 
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | EN, 0);
 	deny_writes(&vm, pmu.counter);
+	/* The first access behind a new filter reads that. */
 	faults(&vm, once_wrmsr, pmu.counter, 5, "a filter of writes");
+	faults(&vm, once_wrmsr, pmu.counter, 5, "a filter of writes, again");
 	if (pmu.v2) {
 		deny_writes(&vm, GLOBAL_CONTROL);
 		faults(&vm, once_wrmsr, GLOBAL_CONTROL, 1, "a filter of global control");
+		faults(&vm, once_wrmsr, GLOBAL_CONTROL, 1, "a filter of global control, again");
 	}
 	deny_reads(&vm, pmu.counter);
 	faults(&vm, once_rdmsr, pmu.counter, 0, "a filter");
