@@ -225,6 +225,14 @@ static __always_inline bool vpmu_compat_filter_current(struct kvm_vcpu *vcpu,
 	return likely(vpmu_compat_filter_known(filter)) || vpmu_compat_read_filter(vcpu, filter);
 }
 
+/* May the guest access MSR @n of @group?  @filter is up to date. */
+static __always_inline bool vpmu_compat_filter_allows(const struct compat_filter *filter,
+						      enum compat_group group, u32 n, bool write)
+{
+	return !(filter->denied[group] &
+		 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
+}
+
 /* The first MSR of COMPAT_COUNTERS */
 extern u32 vpmu_compat_counters;
 
@@ -242,8 +250,7 @@ static __always_inline bool vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu,
 	u32 n = msr - vpmu_compat_counters;
 
 	if (likely(n < COMPAT_GROUP && vpmu_compat_filter_known(filter)))
-		return !(filter->denied[COMPAT_COUNTERS] &
-			 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
+		return vpmu_compat_filter_allows(filter, COMPAT_COUNTERS, n, write);
 	return __vpmu_compat_msr_allowed(vcpu, filter, msr, write);
 }
 

@@ -225,8 +225,7 @@ static __always_inline bool msr_allowed(struct kvm_vcpu *vcpu, struct compat_fil
 		u32 n = msr - first[group];
 
 		if (n < COMPAT_GROUP && vpmu_compat_filter_current(vcpu, filter))
-			return !(filter->denied[group] &
-				 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
+			return vpmu_compat_filter_allows(filter, group, n, write);
 	}
 	return static_call(vpmu_msr_allowed)(vcpu, msr, write ? KVM_MSR_FILTER_WRITE :
 								 KVM_MSR_FILTER_READ);
@@ -248,8 +247,7 @@ bool __vpmu_compat_msr_allowed(struct kvm_vcpu *vcpu, struct compat_filter *filt
 
 	/* A guest's perf writes global control most of these. */
 	if (likely(n < COMPAT_GROUP && vpmu_compat_filter_known(filter)))
-		return !(filter->denied[COMPAT_GLOBAL] &
-			 (write ? COMPAT_PERMIT_WRITE(n) : COMPAT_PERMIT_READ(n)));
+		return vpmu_compat_filter_allows(filter, COMPAT_GLOBAL, n, write);
 	return any_msr_allowed(vcpu, filter, msr, write);
 }
 
