@@ -27,6 +27,7 @@
 #include <linux/kvm_vpmu.h>
 #include <linux/userfaultfd.h>
 
+#include "files.h"
 #include "pin.h"
 #include "tap.h"
 
@@ -442,21 +443,6 @@ static void slow_memory(void)
 	free_vm(one);
 }
 
-/* How many function call interrupts CPU 1 has had */
-static unsigned long interrupts(void)
-{
-	FILE *file = fopen("/proc/interrupts", "r");
-	unsigned long n = 0;
-	char line[1000];
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, " CAL: %*u %lu", &n) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return n;
-}
-
 /* A CPU on which a vCPU was once isn't interrupted for it. */
 static void idle_vcpu(void)
 {
@@ -485,7 +471,7 @@ static void idle_vcpu(void)
 	if (ioctl(one.vcpu, KVM_GET_REGS, &regs))
 		err(1, "KVM_GET_REGS");
 	pin(0, 0);
-	before = interrupts();
+	before = interrupts("CAL", 1);
 	for (unsigned int i = 0; i < times; i++) {
 		v = (struct kvm_vpmu_vcpu){ .fd = one.fd };
 		s.fd = one.fd;
@@ -493,7 +479,7 @@ static void idle_vcpu(void)
 		good &= !ioctl(device, KVM_VPMU_GET_VCPU, &v) &&
 			!ioctl(device, KVM_VPMU_SET, &s);
 	}
-	after = interrupts();
+	after = interrupts("CAL", 1);
 	check(good, "an idle vCPU: looks and settings");
 	/* Others send a few meanwhile. */
 	if (!check(after - before < times / 2, "%s", name))

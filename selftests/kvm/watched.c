@@ -13,6 +13,7 @@
 #include "tap.h"
 #include "guests.h"
 #include "figures.h"
+#include "files.h"
 #include "host_pmu.h"
 #include "pin.h"
 
@@ -162,26 +163,11 @@ static void beside_another(int device, unsigned int its)
 	close(event);
 }
 
-static unsigned long long nmis(void)
-{
-	FILE *f = fopen("/proc/interrupts", "re");
-	unsigned long long n = 0;
-	char line[4096];
-
-	if (!f)
-		err(1, "/proc/interrupts");
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, " NMI: %llu", &n) == 1)
-			break;
-	fclose(f);
-	return n;
-}
-
 /* The guest does nothing else, and the watchdog's NMI comes.  Its period would be too long on a slow host. */
 static void watchdog_barks(unsigned int its)
 {
 	int fd = open("/dev/cpu/0/msr", O_WRONLY | O_CLOEXEC);
-	unsigned long long before = nmis();
+	unsigned long before = interrupts("NMI", 0);
 	time_t end = time(NULL) + SECONDS;
 	uint64_t soon = NEG(100000000);
 	unsigned int wrong = 0;
@@ -195,8 +181,8 @@ static void watchdog_barks(unsigned int its)
 		run_until(&vm, KVM_EXIT_IO);
 		wrong += *word_at(&vm, RESULT);
 		free_vm(&vm);
-	} while (nmis() == before && time(NULL) < end);
-	check(nmis() > before, "the watchdog's NMI comes");
+	} while (interrupts("NMI", 0) == before && time(NULL) < end);
+	check(interrupts("NMI", 0) > before, "the watchdog's NMI comes");
 	is(wrong, 0, "before it and around it: values that are wrong");
 }
 
