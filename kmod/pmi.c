@@ -20,12 +20,17 @@
 #include "pmi.h"
 #include "sched.h"
 
-/* In an NMI: see which of the vCPU's physical counters overflowed, and return how many. */
+/*
+ * In an NMI: see which of the vCPU's physical counters overflowed, and return how many.  What else
+ * the overflow status has is host perf's.
+ */
 static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 {
-	unsigned long candidates = vpmu_hw->overflowed() & (BIT(vpmu_hw->nr) - 1);
+	u64 status = vpmu_hw->overflowed();
+	unsigned long candidates = status & (BIT(vpmu_hw->nr) - 1);
 	int seen = 0;
 
+	pc->hosts = status;
 	for (; candidates; candidates &= candidates - 1) {
 		unsigned int slot = __ffs(candidates);
 		int i = READ_ONCE(pc->owner[slot]);
@@ -38,6 +43,8 @@ static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 		/* vpmu_give_back_lent() does that for a lent one, unless host perf's is pending. */
 		if (!(vv->borrowing & BIT(i)))
 			vpmu_hw->ack(BIT_ULL(slot));
+		if (!(pc->lent & BIT(slot)) || !pc->saved[slot].overflowed)
+			pc->hosts &= ~BIT_ULL(slot);
 		vv->counter[i].overflowed = true;
 		if ((vv->in_host & BIT(i)) && !vpmu_compat_nmi_of_guest(vv->hot.vcpu))
 			vv->stats.in_kvm++;
@@ -73,12 +80,13 @@ static int see_all_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 	return seen + see_overflows(pc, vv);
 }
 
-int vpmu_pmi_nmi_begins(const struct pt_regs *regs)
+int vpmu_pmi_nmi_begins(const struct pt_regs *regs, bool *for_host)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	struct vpmu_vcpu *vv = READ_ONCE(pc->vv);
 	int handled = 0;
 
+	pc->hosts = U64_MAX;
 	/* First, as the guest's overflow status of these doesn't come back at the end. */
 	if (pc->lent_to_open && pc->lent && !pc->busy)
 		vpmu_give_back_lent(pc);
@@ -103,6 +111,7 @@ int vpmu_pmi_nmi_begins(const struct pt_regs *regs)
 	}
 	/* A late NMI masked the local APIC's entry, too. */
 	pc->handled = handled;
+	*for_host = !handled || pc->hosts || vpmu_hw->masks_interrupt;
 	/*
 	 * One NMI for several overflows may be followed by another.  The kernel ignores that one if
 	 * the handler has returned more than 1 (default_do_nmi()).

@@ -6,11 +6,14 @@
 #include "vpmu.h"
 
 /*
- * In each NMI, before and behind host perf's handler, which reports overflows that it doesn't know
+ * In each NMI, before and behind host perf's handler, which reports overflows that it doesn't know.
+ * @for_host: whether that handler is to be called.  Not if a guest's overflows are all that the
+ *	status register has: an overflow behind this has an NMI of its own.  Where the local APIC
+ *	masks its entry, the handler has more to do.
  *
  * Return: how many overflows were a guest's, in addition to what perf's handler returns
  */
-int vpmu_pmi_nmi_begins(const struct pt_regs *regs);
+int vpmu_pmi_nmi_begins(const struct pt_regs *regs, bool *for_host);
 void vpmu_pmi_nmi_ends(void);
 
 /* KVM_REQ_PMU, before a VM entry: the NMI handler saw an overflow, or settings have changed. */

@@ -472,6 +472,7 @@ static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 left)
  * @hidden: bits of the overflow status that are the guest's (vpmu_vcpu.shown), while an NMI is
  *	handled
  * @paused: what hw_ops.pause() returned, while an NMI is handled
+ * @hosts: the overflow status in that NMI, without bits that are the guest's
  * @handled: whether that NMI was ours
  * @busy: counters are being lent or given back
  */
@@ -498,6 +499,7 @@ struct vpmu_cpu {
 	unsigned long late_nmi;
 	u64 hidden;
 	u64 paused;
+	u64 hosts;
 	bool handled;
 	bool busy;
 };

@@ -235,9 +235,11 @@ void vpmu_vcpu_put(struct vpmu_vcpu *vv)
 ORIGINAL(perf_event_nmi_handler, vpmu_compat_proto_nmi_handler);
 int notrace vpmu_perf_event_nmi_handler(unsigned int type, struct pt_regs *regs)
 {
-	int handled = vpmu_pmi_nmi_begins(regs);
+	bool for_host;
+	int handled = vpmu_pmi_nmi_begins(regs, &for_host);
 
-	handled += static_call(original_perf_event_nmi_handler)(type, regs);
+	if (for_host)
+		handled += static_call(original_perf_event_nmi_handler)(type, regs);
 	vpmu_pmi_nmi_ends();
 	return handled;
 }
