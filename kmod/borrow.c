@@ -47,15 +47,22 @@ void vpmu_borrow_exit(void)
 
 void vpmu_give_back_lent(struct vpmu_cpu *pc)
 {
-	unsigned int slot;
+	unsigned long mask;
 
-	for (slot = 0; pc->lent; slot++) {
-		if (!(pc->lent & BIT(slot)))
-			continue;
-		pc->seen[slot] = vpmu_hw->read(slot);
-		if (pc->lent_to_open)
-			pc->seen_status |= vpmu_hw->overflowed() & BIT_ULL(slot);
-		vpmu_hw->give_back(slot, &pc->saved[slot]);
+	for (mask = pc->lent; mask; mask &= mask - 1) {
+		unsigned int slot = __ffs(mask);
+		u64 value = vpmu_hw->read(slot);
+		bool overflowed = value < pc->given[slot];
+
+		if (pc->lent_to_open) {
+			u64 status = vpmu_hw->overflowed() & BIT_ULL(slot);
+
+			/* The guest has written both. */
+			pc->seen_status |= status;
+			overflowed = status;
+		}
+		pc->seen[slot] = value;
+		vpmu_hw->give_back(slot, &pc->saved[slot], overflowed);
 		pc->lent &= ~BIT(slot);
 	}
 }
@@ -64,7 +71,7 @@ void vpmu_give_back_lent(struct vpmu_cpu *pc)
  * The physical counters whose overflow causes no NMI: those of guest counters with INT clear, and
  * those that nobody runs.  Host perf's events all have INT set.
  */
-static u64 quiet_slots(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
+static noinline u64 quiet_slots(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
 {
 	unsigned int slot;
 	u64 quiet = 0;
@@ -85,25 +92,26 @@ static u64 quiet_slots(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
 }
 
 /* Which counters are quiet doesn't matter where all NMIs are held. */
-static bool hold_nmis(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
+static __always_inline bool hold_nmis(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
 {
 	return vpmu_hw->hold_nmis(vpmu_hw->hold_again ? quiet_slots(pc, vv) : 0);
 }
 
 /*
- * The physical counter for @c by whose lending host perf loses least; @losses has the loss of each.
+ * The physical counter for @c, but none of @taken, by whose lending host perf loses least; @losses
+ * has the loss of each.
  *
  * Return: that counter, or VPMU_NO_SLOT: other counters of the guest are on all that fit.
  */
 static int pick_lender(const struct vpmu_cpu *pc, const enum compat_loss *losses,
-		       const struct vpmu_counter *c)
+		       unsigned long taken, const struct vpmu_counter *c)
 {
 	unsigned int least = COMPAT_CANT_LEND;
 	int slot, best = VPMU_NO_SLOT;
 
 	for (slot = 0; slot < vpmu_hw->nr; slot++) {
-		if (pc->owner[slot] != VPMU_NO_SLOT || losses[slot] >= least ||
-		    !vpmu_counter_fits(slot, c))
+		if (pc->owner[slot] != VPMU_NO_SLOT || (taken & BIT(slot)) ||
+		    losses[slot] >= least || !vpmu_counter_fits(slot, c))
 			continue;
 		least = losses[slot];
 		best = slot;
@@ -111,69 +119,144 @@ static int pick_lender(const struct vpmu_cpu *pc, const enum compat_loss *losses
 	return best;
 }
 
-static __always_inline void lend_counter(struct vpmu_cpu *pc, unsigned int slot)
+static noinline void find_lenders(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 {
-	if (pc->lent & BIT(slot))
-		return;
-	vpmu_hw->borrow(slot, &pc->saved[slot]);
+	struct vpmu_lenders *l = &pc->lenders;
+	unsigned long mask, pairs, slots = 0;
+	enum compat_loss losses[VPMU_MAX_COUNTERS];
+
+	*l = (struct vpmu_lenders){
+		.borrowers = vv->borrowing, .beside = vv->placed, .all_borrow = true,
+	};
+	/* In that order, as an NMI may stop an event of host perf's meanwhile. */
+	barrier();
+	pairs = vpmu_compat_host_losses(losses, vpmu_hw->general, vpmu_hw->nr);
+	for (mask = vv->borrowing; mask; mask &= mask - 1) {
+		unsigned int i = __ffs(mask);
+		int slot = pick_lender(pc, losses, slots, &vv->counter[i]);
+
+		l->slot[i] = slot;
+		if (slot == VPMU_NO_SLOT) {
+			l->all_borrow = false;
+			continue;
+		}
+		slots |= BIT(slot);
+		/* A host event that needs two counters counts on neither while one is lent. */
+		if (pairs & BIT(slot))
+			l->partners |= BIT(slot + 1);
+		else if (slot && (pairs & BIT(slot - 1)))
+			l->partners |= BIT(slot - 1);
+	}
+	l->partners &= ~slots;
+	for (mask = slots | l->partners; mask; mask &= mask - 1)
+		if (losses[__ffs(mask)] != COMPAT_LOSES_NOTHING)
+			l->losing |= mask & -mask;
+}
+
+static __always_inline bool lenders_known(const struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
+{
+	unsigned long mask;
+
+	if (pc->lenders.borrowers != vv->borrowing || pc->lenders.beside != vv->placed)
+		return false;
+	for (mask = vv->borrowing; mask; mask &= mask - 1) {
+		int slot = pc->lenders.slot[__ffs(mask)];
+
+		/* Another counter of the guest's has moved there. */
+		if (slot != VPMU_NO_SLOT && pc->owner[slot] != VPMU_NO_SLOT)
+			return false;
+	}
+	return true;
+}
+
+/* Until end_lending(), no NMI comes, or its handler leaves lent counters alone; false: not so */
+static __always_inline bool begin_lending(struct vpmu_cpu *pc, const struct vpmu_vcpu *vv)
+{
+	lockdep_assert_irqs_disabled();
+	pc->lent_since = rdtsc();
+	pc->lending = 0;
+	pc->was_lent = 0;
+	if (!hold_nmis(pc, vv))
+		return false;
+	pc->busy = true;
+	barrier();
+	return true;
+}
+
+static __always_inline void end_lending(struct vpmu_cpu *pc)
+{
+	pc->was_lent = pc->lent;
+	pc->lending = rdtsc() - pc->lent_since;
+	barrier();
+	pc->busy = false;
+}
+
+static __always_inline void lend_counter(struct vpmu_cpu *pc, unsigned int slot, u64 select,
+					 u64 value)
+{
+	pc->given[slot] = value;
+	vpmu_hw->borrow(slot, &pc->saved[slot], select, value);
 	pc->lent |= BIT(slot);
 }
 
-/* A host event that needs two counters counts on neither while one of them is lent. */
-static noinline void lend_partner(struct vpmu_cpu *pc, unsigned int slot, unsigned long pairs)
+static void lend_all(struct vpmu_cpu *pc, unsigned long slots)
 {
-	if (pairs & BIT(slot))
-		lend_counter(pc, slot + 1);
-	else if (slot && (pairs & BIT(slot - 1)))
-		lend_counter(pc, slot - 1);
+	for (; slots; slots &= slots - 1)
+		lend_counter(pc, __ffs(slots), 0, 0);
+}
+
+/*
+ * Count a pending instruction now, as the coming VM entry doesn't make up for it on a counter that
+ * isn't lent one.  KVM is past its check of requests.
+ */
+static noinline void count_pending(struct vpmu_vcpu *vv)
+{
+	vpmu_flush_pending(vv);
+	if (kvm_test_request(KVM_REQ_PMI, vv->hot.vcpu))
+		vpmu_kick();
 }
 
 void vpmu_borrow(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
-	enum compat_loss losses[VPMU_MAX_COUNTERS];
-	unsigned long pairs, returned;
-	unsigned int i;
-	int slot, level;
+	enum vpmu_arming arming = VPMU_ARM_FOR_ENTRY;
+	unsigned long mask, returned;
+	int level;
 
-	lockdep_assert_irqs_disabled();
-	pc->lent_since = rdtsc();
-	pc->lending = 0;
-	pc->was_lent = 0;
-	if (!hold_nmis(pc, vv)) {
+	if (!begin_lending(pc, vv)) {
 		/* An NMI is on its way: try again after an exit. */
+		count_pending(vv);
 		vpmu_kick();
 		return;
 	}
-	pc->busy = true;
-	barrier();
 	vpmu_counter_prepare(pc);
-	pairs = vpmu_compat_host_losses(losses, vpmu_hw->general, vpmu_hw->nr);
-	level = vpmu_counter_prepare_arming(vv);
-	for (i = 0; i < vv->guest.nr; i++) {
-		struct vpmu_counter *c = &vv->counter[i];
+	if (unlikely(!lenders_known(pc, vv)))
+		find_lenders(pc, vv);
+	if (unlikely(vv->hot.pending)) {
+		if (pc->lenders.all_borrow)
+			arming = VPMU_ARM_FOR_WRMSR;
+		else
+			count_pending(vv);
+	}
+	level = vpmu_hw->entry_counts ? vpmu_level(vv) : VPMU_KERNEL;
+	lend_all(pc, pc->lenders.partners);
+	for (mask = vv->borrowing; mask; mask &= mask - 1) {
+		unsigned int i = __ffs(mask);
+		struct vpmu_counter *c = vpmu_counter(vv, i);
+		int slot = pc->lenders.slot[i];
 
-		if (!(vv->borrowing & BIT(i)))
+		if (unlikely(slot == VPMU_NO_SLOT))
 			continue;
-		slot = pick_lender(pc, losses, c);
-		if (slot == VPMU_NO_SLOT)
-			continue;
-		lend_counter(pc, slot);
-		if (unlikely(pairs))
-			lend_partner(pc, slot, pairs);
-		vpmu_hw->write(slot, vpmu_counter_armed_value(vv, c, level, VPMU_ARM_FOR_ENTRY));
-		vpmu_hw->start(slot, vv->guest.select[i], false);
+		lend_counter(pc, slot, vv->guest.select[i],
+			     vpmu_counter_armed_value(vv, c, level, arming));
 		pc->owner[slot] = i;
 		c->slot = slot;
 		vv->placed |= BIT(i);
 		vv->stats.borrowed++;
 		vv->stats.gaps += !!(vv->in_host & BIT(i));
 	}
-	pc->was_lent = pc->lent;
 	vv->hot.msr_list_valid = false;
-	pc->lending = rdtsc() - pc->lent_since;
-	barrier();
-	pc->busy = false;
+	end_lending(pc);
 	if (!vpmu_hw->release_before_entry)
 		return;
 	vpmu_hw->release_nmis();
@@ -186,29 +269,18 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 bool vpmu_borrow_to_open(struct vpmu_vcpu *vv, unsigned long slots)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
-	unsigned int slot;
 	bool clear;
 
-	lockdep_assert_irqs_disabled();
-	pc->lent_since = rdtsc();
-	pc->was_lent = 0;
-	if (!hold_nmis(pc, vv))
+	if (!begin_lending(pc, vv))
 		return false;
-	pc->busy = true;
-	barrier();
-	for_each_set_bit(slot, &slots, VPMU_MAX_COUNTERS)
-		lend_counter(pc, slot);
+	lend_all(pc, slots);
 	clear = vpmu_hw->status_is_clear();
-	if (clear) {
-		pc->was_lent = slots;
+	if (clear)
 		pc->lent_to_open = slots;
-	} else {
+	else
 		/* An NMI is on its way, and its handler needs that. */
 		vpmu_give_back_lent(pc);
-	}
-	pc->lending = rdtsc() - pc->lent_since;
-	barrier();
-	pc->busy = false;
+	end_lending(pc);
 	if (!clear)
 		vpmu_hw->release_nmis();
 	return clear;
@@ -219,8 +291,9 @@ void vpmu_give_back(struct vpmu_vcpu *vv)
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
 	/* An NMI that made the guest exit is handled behind this, and blocks others. */
 	unsigned int wait = vpmu_compat_nmi_exit(vv->hot.vcpu) ? 0 : WAIT_FOR_NMI;
-	u64 exited = rdtsc(), ticks, in_host;
-	unsigned int slot, tries;
+	u64 exited = rdtsc(), now, ticks, in_host;
+	unsigned long mask;
+	unsigned int tries;
 
 	lockdep_assert_irqs_disabled();
 	/* The handler of an NMI that comes now gives the counters back as well, before perf's. */
@@ -229,18 +302,19 @@ void vpmu_give_back(struct vpmu_vcpu *vv)
 	pc->busy = true;
 	barrier();
 	vpmu_give_back_lent(pc);
-	ticks = rdtsc() - pc->lent_since;
-	in_host = pc->lending + rdtsc() - exited;
-	for (slot = 0; slot < vpmu_hw->nr; slot++) {
+	now = rdtsc();
+	ticks = now - pc->lent_since;
+	in_host = pc->lending + now - exited;
+	for (mask = pc->was_lent; mask; mask &= mask - 1) {
+		unsigned int slot = __ffs(mask);
 		int i = pc->owner[slot];
 		struct vpmu_counter *c;
 
-		if (!(pc->was_lent & BIT(slot)))
-			continue;
-		vpmu_compat_host_event_paused(vpmu_hw_index(vpmu_hw, slot), ticks, in_host);
+		if (pc->lenders.losing & BIT(slot))
+			vpmu_compat_host_event_paused(vpmu_hw_index(vpmu_hw, slot), ticks, in_host);
 		if (i == VPMU_NO_SLOT)
 			continue;
-		c = &vv->counter[i];
+		c = vpmu_counter(vv, i);
 		vpmu_counter_sync_value(vv, c, pc->seen[slot], vpmu_counter_take_overflowed(c));
 		c->running += ticks;
 		pc->owner[slot] = VPMU_NO_SLOT;

@@ -177,7 +177,9 @@ static __always_inline bool __vpmu_counter_sync(struct vpmu_vcpu *vv, unsigned i
 	lockdep_assert_irqs_disabled();
 	if (c->slot != VPMU_NO_SLOT)
 		return vpmu_counter_sync_slot(vv, c);
-	if ((vv->software & BIT(i)) && vpmu_event_sync(vv, c))
+	if (vv->borrowing & BIT(i))
+		vpmu_flush_pending(vv);
+	else if ((vv->software & BIT(i)) && vpmu_event_sync(vv, c))
 		vpmu_counter_overflow(vv, i);
 	return false;
 }

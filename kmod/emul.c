@@ -84,9 +84,20 @@ bool vpmu_align_later(struct vpmu_vcpu *vv)
 	return true;
 }
 
+/* The entry makes up for a pending instruction, also on counters that borrow now. */
+static bool note_is_enough(const struct vpmu_vcpu *vv)
+{
+	return vv->hot.pending == BIT(VPMU_INSTRUCTION) && vpmu_hw->entry_counts &&
+	       (vv->hot.slow & VPMU_SLOW_BORROWS) &&
+	       !(vv->hot.slow & ~(VPMU_SLOW_BORROWS | VPMU_SLOW_ALIGN));
+}
+
 void vpmu_entry_slowly(struct vpmu_vcpu *vv)
 {
-	vpmu_flush_pending(vv);
+	if (note_is_enough(vv))
+		vv->hot.slow &= ~VPMU_SLOW_ALIGN;
+	else
+		vpmu_flush_pending(vv);
 	if (vv->hot.slow & VPMU_SLOW_MEASURE && vpmu_measure_settled(vv))
 		rearm(vv);
 	if (vv->hot.slow & VPMU_SLOW_STALE)

@@ -46,14 +46,29 @@ bool vpmu_align_later(struct vpmu_vcpu *vv);
  */
 void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class);
 
-/* The same of an instruction, while VM exits are looked at: as in stubs.S, a note if possible */
+/*
+ * KVM has emulated an instruction.  A note is enough for the coming entry, as no other event is
+ * pending: it makes up for it on counters that borrow then, too, and aligns none.
+ *
+ * Return: false if more is to be done.
+ */
+static inline bool vpmu_note_pending(struct vpmu_vcpu *vv)
+{
+	if (vv->hot.pending || !vpmu_hw->entry_counts ||
+	    (vv->hot.slow & ~(VPMU_SLOW_BORROWS | VPMU_SLOW_ALIGN)))
+		return false;
+	vv->hot.pending = BIT(VPMU_INSTRUCTION);
+	return true;
+}
+
+/* vpmu_emulated() of an instruction, while VM exits are looked at: as in stubs.S */
 static inline void vpmu_note_instruction(struct vpmu_vcpu *vv)
 {
 	vv->hot.emulated++;
-	if (vv->hot.slow || vv->hot.pending || (!vpmu_hw->entry_counts && --vv->hot.margin < 0))
-		vpmu_emulated(vv, VPMU_INSTRUCTION);
-	else
+	if (!vpmu_hw->entry_counts && !vv->hot.slow && !vv->hot.pending && --vv->hot.margin >= 0)
 		vv->hot.pending = BIT(VPMU_INSTRUCTION);
+	else if (!vpmu_note_pending(vv))
+		vpmu_emulated(vv, VPMU_INSTRUCTION);
 }
 
 /*

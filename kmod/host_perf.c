@@ -64,6 +64,8 @@ void vpmu_host_changed(void)
 {
 	struct vpmu_vcpu *vv = this_cpu_read(vpmu_cpu.vv);
 
+	this_cpu_write(vpmu_cpu.lenders.borrowers, 0);
+	this_cpu_write(vpmu_cpu.watchdogs, 0);
 	if (!vv)
 		return;
 	WRITE_ONCE(vv->hot.msr_list_valid, false);

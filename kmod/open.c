@@ -97,6 +97,22 @@ static bool may_open_rdpmc(const struct vpmu_cpu *pc)
 	return READ_ONCE(open_rdpmc) && !READ_ONCE(others_counted) && !READ_ONCE(pc->others);
 }
 
+/* The counters of the host's NMI watchdog, or 0 if the host has other events, too */
+static noinline unsigned long only_watchdogs(const struct vpmu_cpu *pc)
+{
+	unsigned long slots = 0;
+	unsigned int slot;
+
+	for (slot = 0; slot < vpmu_hw->nr; slot++) {
+		if (vpmu_counter_is_free(pc, slot))
+			continue;
+		if (!vpmu_compat_host_is_watchdog(vpmu_hw_index(vpmu_hw, slot)))
+			return 0;
+		slots |= BIT(slot);
+	}
+	return slots;
+}
+
 /*
  * The guest is about to handle an overflow.  If the host's only event is its NMI watchdog, as is
  * usual, have its counter lent for the coming stay in guest mode: the handler's accesses are four
@@ -105,21 +121,13 @@ static bool may_open_rdpmc(const struct vpmu_cpu *pc)
  */
 static void lend_watchdog(struct vpmu_vcpu *vv, struct vpmu_cpu *pc)
 {
-	unsigned long slots = 0;
-	unsigned int slot;
-
 	if (!vv->guest.status || !vpmu_hw->show || vpmu_hw->release_before_entry ||
 	    pc->no_status || !may_open_rdpmc(pc))
 		return;
-	for (slot = 0; slot < vpmu_hw->nr; slot++) {
-		if (vpmu_counter_is_free(pc, slot))
-			continue;
-		if (!vpmu_compat_host_is_watchdog(vpmu_hw_index(vpmu_hw, slot)))
-			return;
-		slots |= BIT(slot);
-	}
-	if (slots && vpmu_borrow_to_open(vv, slots))
-		pc->kept &= ~slots;
+	if (!pc->watchdogs)
+		pc->watchdogs = only_watchdogs(pc);
+	if (pc->watchdogs && vpmu_borrow_to_open(vv, pc->watchdogs))
+		pc->kept &= ~pc->watchdogs;
 }
 
 /* The guest has exited: the watchdog has its counter again, and the guest no register. */
@@ -345,12 +353,13 @@ void __vpmu_open_take_back(struct vpmu_vcpu *vv)
 
 	lockdep_assert_irqs_disabled();
 	for_each_set_bit(i, &vv->open, VPMU_MAX_COUNTERS) {
-		u64 value = pc->lent_to_open & BIT(i) ? pc->seen[i] : vpmu_hw->read(i);
+		bool lent = pc->lent_to_open & BIT(i);
+		u64 value = lent ? pc->seen[i] : vpmu_hw->read(i);
 
 		if (value != pc->left[i])
 			vv->written |= BIT(i);
 		vv->guest.value[i] = value;
-		vv->counter[i].last = i;
+		vv->counter[i].last = lent ? VPMU_NO_SLOT : i;
 		pc->kept |= BIT(i);
 		pc->left[i] = value;
 	}

@@ -198,6 +198,7 @@ static noinline void change_config(struct vpmu_vcpu *vv, unsigned int i)
 {
 	struct vpmu_counter *c = &vv->counter[i];
 
+	this_cpu_write(vpmu_cpu.lenders.borrowers, 0);
 	c->select = vv->guest.select[i];
 	c->freeze = vv->freeze;
 	c->event = vv->events == KVM_VPMU_EVENTS_ON ? vpmu_guest_event(&vv->guest, i) : -1;
@@ -234,12 +235,20 @@ static __always_inline bool can_start(struct vpmu_vcpu *vv, const struct vpmu_co
 	return likely(vv->running) || !(vv->in_host & BIT(c->index));
 }
 
+/* Counter @c had to borrow beside those that run, and nothing has changed since. */
+static __always_inline bool borrows_again(const struct vpmu_vcpu *vv, const struct vpmu_cpu *pc,
+					  const struct vpmu_counter *c)
+{
+	return unlikely(pc->lenders.borrowers) && pc->lenders.beside == vv->placed &&
+	       pc->lenders.borrowers == (vv->borrowing | BIT(c->index));
+}
+
 /* @now: the TSC; @level: as in vpmu_counter_armed_value(); registers aren't open */
 static __always_inline void start_counter(struct vpmu_vcpu *vv, struct vpmu_cpu *pc,
 					  struct vpmu_counter *c, u64 now, int level,
 					  enum vpmu_arming arming)
 {
-	int slot;
+	int slot = VPMU_NO_SLOT;
 
 	c->overflowed = false;
 	c->since = now;
@@ -247,9 +256,11 @@ static __always_inline void start_counter(struct vpmu_vcpu *vv, struct vpmu_cpu 
 		vpmu_event_start(vv, c, vpmu_level(vv));
 		return;
 	}
-	slot = find_slot(pc, c);
-	if (slot == VPMU_NO_SLOT)
-		slot = make_room(vv, pc, c);
+	if (!borrows_again(vv, pc, c)) {
+		slot = find_slot(pc, c);
+		if (slot == VPMU_NO_SLOT)
+			slot = make_room(vv, pc, c);
+	}
 	if (slot == VPMU_NO_SLOT)
 		vv->borrowing |= BIT(c->index);
 	else
@@ -497,6 +508,8 @@ void vpmu_sched_put(struct vpmu_vcpu *vv)
 	vpmu_open_take_back(vv);
 	clear_dirty();
 	this_cpu_write(vpmu_cpu.prepared, false);
+	this_cpu_write(vpmu_cpu.lenders.borrowers, 0);
+	this_cpu_write(vpmu_cpu.watchdogs, 0);
 	this_cpu_write(vpmu_cpu.vv, NULL);
 	this_cpu_write(vpmu_hot, NULL);
 	vv->loaded = false;

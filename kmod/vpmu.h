@@ -444,6 +444,25 @@ static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 left)
 }
 
 /**
+ * struct vpmu_lenders - which counters of host perf's a guest's borrow, until an event is started
+ *	or stopped that changes that
+ * @borrowers: mask of the guest counters that borrow; 0: to be found out again
+ * @beside: mask of those that run meanwhile, on physical counters of their own
+ * @slot: the physical counter that each of @borrowers borrows, or VPMU_NO_SLOT
+ * @all_borrow: none of these is VPMU_NO_SLOT
+ * @partners: mask of the physical counters that have to be lent with those
+ * @losing: mask of all these on which a host event loses time
+ */
+struct vpmu_lenders {
+	unsigned long borrowers;
+	unsigned long beside;
+	int slot[VPMU_MAX_COUNTERS];
+	bool all_borrow;
+	unsigned long partners;
+	unsigned long losing;
+};
+
+/**
  * struct vpmu_cpu - a physical CPU
  * @vv: the loaded vCPU if it has an object, else NULL; first, for stubs.S
  * @owner: the guest counter on each physical one, or VPMU_NO_SLOT
@@ -457,14 +476,18 @@ static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 left)
  * @no_status: no counter's overflow status was set when none ran, and no event of host perf has
  *	started since
  * @others: a counter that RDPMC reads, and that isn't in hw_ops, may have a count of somebody's
+ * @watchdogs: mask of the counters of the host's NMI watchdog, which is all that runs there; 0: to
+ *	be found out again
  * @taken: mask of counters that host perf is still to be told of
  *	(vpmu_compat_host_counters_taken())
+ * @lenders: see there
  * @saved: host perf's state of a counter that is lent
  * @lent: mask of lent counters
  * @was_lent: mask of those that were lent for this entry, given back or not
  * @lent_to_open: mask of those that were lent for registers to be open (open.c)
  * @lent_since: TSC when they were
  * @lending: ticks that this took
+ * @given: the physical value that the guest's event began with there
  * @seen: the guest's last physical value on a counter that was given back
  * @seen_status: the overflow status there, of @lent_to_open
  * @late_nmi: until when (jiffies) an NMI that finds no overflow is taken as that of an overflow
@@ -486,9 +509,12 @@ struct vpmu_cpu {
 	unsigned long cleared;
 	bool no_status;
 	bool others;
+	unsigned long watchdogs;
 	unsigned long taken;
 	u64 left[VPMU_MAX_COUNTERS];
+	struct vpmu_lenders lenders;
 	struct hw_saved saved[VPMU_MAX_COUNTERS];
+	u64 given[VPMU_MAX_COUNTERS];
 	u64 seen[VPMU_MAX_COUNTERS];
 	unsigned long lent;
 	unsigned long was_lent;

@@ -187,12 +187,20 @@ static struct perf_event *host_event(unsigned int slot)
 	return test_bit(slot, events->active) ? events->by_slot[slot] : NULL;
 }
 
+/* Nobody reads the count of that one (kernel/watchdog_perf.c). */
+static bool is_watchdog(const struct perf_event *event)
+{
+	return watchdog_callback && (unsigned long)event->overflow_handler == watchdog_callback;
+}
+
 static enum compat_loss event_loss(const struct perf_event *event)
 {
 	bool host = !event->attr.exclude_host, guest = !event->attr.exclude_guest;
 
 	if (vpmu_compat_on_intel() && event->attr.precise_ip)
 		return COMPAT_CANT_LEND;
+	if (is_watchdog(event))
+		return COMPAT_LOSES_NOTHING;
 	if (host == guest)
 		return COMPAT_LOSES_BOTH;
 	if (guest)
@@ -222,8 +230,7 @@ bool vpmu_compat_host_is_watchdog(unsigned int index)
 {
 	const struct perf_event *event = host_event(index);
 
-	return event && watchdog_callback &&
-	       (unsigned long)event->overflow_handler == watchdog_callback;
+	return event && is_watchdog(event);
 }
 
 unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,

@@ -50,7 +50,8 @@ int vpmu_compat_host_init(void);
  * for a stay in guest mode.  Interrupts are off for these.
  */
 enum compat_loss {
-	COMPAT_LOSES_NOTHING,	/* there is none, or a stopped one, or it counts user mode only */
+	/* There is none, or a stopped one, or it counts user mode only, or is the NMI watchdog's. */
+	COMPAT_LOSES_NOTHING,
 	COMPAT_LOSES_HOST,	/* KVM's code right before and behind the stay */
 	COMPAT_LOSES_BOTH,	/* that and the stay */
 	COMPAT_LOSES_GUEST,	/* the stay, which is all that it counts */
@@ -69,10 +70,7 @@ enum compat_loss {
 unsigned long vpmu_compat_host_losses(enum compat_loss *losses, unsigned int general,
 				      unsigned int nr);
 
-/*
- * Is the host event on counter @index that of the NMI watchdog (kernel/watchdog_perf.c)?  Nobody
- * reads its count.  Interrupts are off.
- */
+/* Is the host event on counter @index that of the NMI watchdog?  Interrupts are off. */
 bool vpmu_compat_host_is_watchdog(unsigned int index);
 
 /* Does host event @event need the next counter, too (AMD)? */

@@ -111,22 +111,33 @@ static void amd_show(u64 mask)
 	vpmu_hw_wrmsr(GLOBAL_STATUS_SET, mask & global_mask);
 }
 
-static void amd_borrow(unsigned int i, struct hw_saved *saved)
+/*
+ * Host perf's counters begin below 0 and overflow at 0 (x86_perf_event_set_period() of Linux
+ * arch/x86/events/core.c): one that is still below 0 hasn't.
+ */
+#define BELOW_0		BIT_ULL(47)
+
+/* In host mode, so a counter that counts in guest mode only changes nothing while it is read. */
+static void amd_borrow(unsigned int i, struct hw_saved *saved, u64 select, u64 value)
 {
 	saved->select = vpmu_hw_rdmsr(select_base + i * stride);
-	vpmu_hw_wrmsr(select_base + i * stride, 0);
+	if (select)
+		amd_start(i, select, false);
+	else
+		vpmu_hw_wrmsr(select_base + i * stride, 0);
 	saved->value = amd_read(i);
 	/* NMIs are held: that of this overflow is still to come, and must find the status bit. */
-	saved->overflowed = global_mask &&
+	saved->overflowed = global_mask && !(saved->value & BELOW_0) &&
 			    (vpmu_hw_rdmsr(MSR_AMD64_PERF_CNTR_GLOBAL_STATUS) & BIT_ULL(i));
+	if (select)
+		amd_write(i, value);
 }
 
-static void amd_give_back(unsigned int i, const struct hw_saved *saved)
+static void amd_give_back(unsigned int i, const struct hw_saved *saved, bool overflowed)
 {
-	vpmu_hw_wrmsr(select_base + i * stride, 0);
-	if (!saved->overflowed)
+	if (overflowed && !saved->overflowed)
 		amd_ack(BIT_ULL(i));
-	vpmu_hw_wrmsr(counter_base + i * stride, saved->value);
+	amd_write(i, saved->value);
 	vpmu_hw_wrmsr(select_base + i * stride, saved->select);
 }
 

@@ -47,8 +47,9 @@ struct hw_saved {
  * @show: set that status; NULL if the CPU can't
  * @status_is_clear: is that register 0, with all that isn't a counter's bit?
  * @status_is_shared: may something else than these counters set bits there now?  NULL: nothing can
- * @borrow: stop counter @i and save host perf's state
- * @give_back: stop counter @i and restore host perf's state
+ * @borrow: save host perf's state of counter @i, which is to count the event of @select in guest
+ *	mode only, from @value; @select 0: nothing.  In host mode
+ * @give_back: restore that state.  @overflowed: counter @i has set its overflow status meanwhile
  * @reassert: host perf may have written registers that are shared: enable the counters in @mask
  *	there again; NULL if no register is shared
  * @nmi_ended: host perf's handler of an NMI has run; NULL if that doesn't matter
@@ -89,8 +90,8 @@ struct hw_ops {
 	void (*show)(u64 mask);
 	bool (*status_is_clear)(void);
 	bool (*status_is_shared)(void);
-	void (*borrow)(unsigned int i, struct hw_saved *saved);
-	void (*give_back)(unsigned int i, const struct hw_saved *saved);
+	void (*borrow)(unsigned int i, struct hw_saved *saved, u64 select, u64 value);
+	void (*give_back)(unsigned int i, const struct hw_saved *saved, bool overflowed);
 	void (*reassert)(unsigned long mask);
 	void (*nmi_ended)(void);
 	bool (*hold_nmis)(u64 quiet);

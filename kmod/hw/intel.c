@@ -344,7 +344,7 @@ static bool intel_others_counted(void)
 	return !rdmsr_safe(MSR_PERF_METRICS, &low, &high) && (low | high);
 }
 
-static void intel_borrow(unsigned int i, struct hw_saved *saved)
+static void intel_borrow(unsigned int i, struct hw_saved *saved, u64 select, u64 value)
 {
 	saved->select = is_fixed(i) ? fixed_field(i) : vpmu_hw_rdmsr(MSR_P6_EVNTSEL0 + i);
 	stop_counter(i);
@@ -353,12 +353,16 @@ static void intel_borrow(unsigned int i, struct hw_saved *saved)
 	saved->overflowed = vpmu_hw_rdmsr(MSR_CORE_PERF_GLOBAL_STATUS) & bit_of(i);
 	saved->only_in_guest = test_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_guest());
 	saved->only_in_host = test_bit(vpmu_hw_index(&intel_ops, i), vpmu_compat_only_in_host());
+	if (!select)
+		return;
+	intel_write(i, value);
+	intel_start(i, select, false);
 }
 
-static void intel_give_back(unsigned int i, const struct hw_saved *saved)
+static void intel_give_back(unsigned int i, const struct hw_saved *saved, bool overflowed)
 {
 	stop_counter(i);
-	if (!saved->overflowed)
+	if (overflowed && !saved->overflowed)
 		intel_ack(BIT_ULL(i));
 	intel_write(i, saved->value);
 	set_modes(i, !saved->only_in_guest, !saved->only_in_host);

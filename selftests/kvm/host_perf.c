@@ -563,28 +563,28 @@ static void test_free(void)
 	is(t.name, "borrowed", t.figures.borrowed, 0);
 }
 
-/* One has to yield: that which loses nothing. */
+/* Two have to yield: those that lose nothing.  One is the watchdog's, whose count nobody reads. */
 static void test_harmless(void)
 {
 	struct test t = {
-		.name = "one is lent", .counters = 1, .iterations = 3000, .rounds = 2000,
+		.name = "two are lent", .counters = 2, .iterations = 3000, .rounds = 2000,
 		.nr = 5, .events = { both, kH, bH, G, H },
 	};
 
 	check_lent(&t, 0);
 }
 
+/* The watchdog's, and of the others that which loses least */
 static void test_kernel(void)
 {
 	struct test t = {
-		.name = "one of the host's kernel is lent", .counters = 1, .iterations = 3000,
+		.name = "one of the host's kernel is lent", .counters = 2, .iterations = 3000,
 		.rounds = 2000, .nr = 5, .events = { both, H, G, kH, kH },
 	};
 
 	check_lent(&t, 1);
 }
 
-/* The watchdog is the first of those that count both. */
 static void test_both(void)
 {
 	struct test t = {
