@@ -98,31 +98,34 @@ static __always_inline bool hold_nmis(const struct vpmu_cpu *pc, const struct vp
 }
 
 /*
- * The physical counter for @c, but none of @taken, by whose lending host perf loses least; @losses
- * has the loss of each.
- *
- * Return: that counter, or VPMU_NO_SLOT: other counters of the guest are on all that fit.
+ * The physical counter for guest counter @i by whose lending host perf loses least; @losses has the
+ * loss of each.  There is none if other counters of the guest are on all that fit.
  */
-static int pick_lender(const struct vpmu_cpu *pc, const enum compat_loss *losses,
-		       unsigned long taken, const struct vpmu_counter *c)
+static void find_lender(struct vpmu_cpu *pc, const struct vpmu_vcpu *vv,
+			const enum compat_loss *losses, unsigned int i)
 {
+	struct vpmu_lenders *l = &pc->lenders;
 	unsigned int least = COMPAT_CANT_LEND;
-	int slot, best = VPMU_NO_SLOT;
+	int slot;
 
+	l->slot[i] = VPMU_NO_SLOT;
 	for (slot = 0; slot < vpmu_hw->nr; slot++) {
-		if (pc->owner[slot] != VPMU_NO_SLOT || (taken & BIT(slot)) ||
-		    losses[slot] >= least || !vpmu_counter_fits(slot, c))
+		if (pc->owner[slot] != VPMU_NO_SLOT || (l->slots & BIT(slot)) ||
+		    losses[slot] >= least || !vpmu_counter_fits(slot, &vv->counter[i]))
 			continue;
 		least = losses[slot];
-		best = slot;
+		l->slot[i] = slot;
 	}
-	return best;
+	if (l->slot[i] == VPMU_NO_SLOT)
+		l->all_borrow = false;
+	else
+		l->slots |= BIT(l->slot[i]);
 }
 
 static noinline void find_lenders(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 {
 	struct vpmu_lenders *l = &pc->lenders;
-	unsigned long mask, pairs, slots = 0;
+	unsigned long mask, pairs;
 	enum compat_loss losses[VPMU_MAX_COUNTERS];
 
 	*l = (struct vpmu_lenders){
@@ -131,24 +134,24 @@ static noinline void find_lenders(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 	/* In that order, as an NMI may stop an event of host perf's meanwhile. */
 	barrier();
 	pairs = vpmu_compat_host_losses(losses, vpmu_hw->general, vpmu_hw->nr);
-	for (mask = vv->borrowing; mask; mask &= mask - 1) {
-		unsigned int i = __ffs(mask);
-		int slot = pick_lender(pc, losses, slots, &vv->counter[i]);
+	/* Those first that can't borrow another */
+	for (mask = vv->borrowing; mask; mask &= mask - 1)
+		if (vv->counter[__ffs(mask)].pinned)
+			find_lender(pc, vv, losses, __ffs(mask));
+	for (mask = vv->borrowing; mask; mask &= mask - 1)
+		if (!vv->counter[__ffs(mask)].pinned)
+			find_lender(pc, vv, losses, __ffs(mask));
+	for (mask = l->slots; mask; mask &= mask - 1) {
+		unsigned int slot = __ffs(mask);
 
-		l->slot[i] = slot;
-		if (slot == VPMU_NO_SLOT) {
-			l->all_borrow = false;
-			continue;
-		}
-		slots |= BIT(slot);
 		/* A host event that needs two counters counts on neither while one is lent. */
 		if (pairs & BIT(slot))
 			l->partners |= BIT(slot + 1);
 		else if (slot && (pairs & BIT(slot - 1)))
 			l->partners |= BIT(slot - 1);
 	}
-	l->partners &= ~slots;
-	for (mask = slots | l->partners; mask; mask &= mask - 1)
+	l->partners &= ~l->slots;
+	for (mask = l->slots | l->partners; mask; mask &= mask - 1)
 		if (losses[__ffs(mask)] != COMPAT_LOSES_NOTHING)
 			l->losing |= mask & -mask;
 }
@@ -205,17 +208,6 @@ static void lend_all(struct vpmu_cpu *pc, unsigned long slots)
 		lend_counter(pc, __ffs(slots), 0, 0);
 }
 
-/*
- * Count a pending instruction now, as the coming VM entry doesn't make up for it on a counter that
- * isn't lent one.  KVM is past its check of requests.
- */
-static noinline void count_pending(struct vpmu_vcpu *vv)
-{
-	vpmu_flush_pending(vv);
-	if (kvm_test_request(KVM_REQ_PMI, vv->hot.vcpu))
-		vpmu_kick();
-}
-
 void vpmu_borrow(struct vpmu_vcpu *vv)
 {
 	struct vpmu_cpu *pc = this_cpu_ptr(&vpmu_cpu);
@@ -225,19 +217,17 @@ void vpmu_borrow(struct vpmu_vcpu *vv)
 
 	if (!begin_lending(pc, vv)) {
 		/* An NMI is on its way: try again after an exit. */
-		count_pending(vv);
 		vpmu_kick();
 		return;
 	}
 	vpmu_counter_prepare(pc);
 	if (unlikely(!lenders_known(pc, vv)))
 		find_lenders(pc, vv);
-	if (unlikely(vv->hot.pending)) {
-		if (pc->lenders.all_borrow)
-			arming = VPMU_ARM_FOR_WRMSR;
-		else
-			count_pending(vv);
-	}
+	/* The entry makes up for a pending instruction, unless a counter doesn't count there. */
+	if (pc->lenders.all_borrow && vv->hot.pending)
+		arming = VPMU_ARM_FOR_WRMSR;
+	else
+		vpmu_flush_pending(vv);
 	level = vpmu_hw->entry_counts ? vpmu_level(vv) : VPMU_KERNEL;
 	lend_all(pc, pc->lenders.partners);
 	for (mask = vv->borrowing; mask; mask &= mask - 1) {

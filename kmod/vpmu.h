@@ -449,7 +449,8 @@ static inline void vpmu_watch(struct vpmu_vcpu *vv, u32 left)
  * @borrowers: mask of the guest counters that borrow; 0: to be found out again
  * @beside: mask of those that run meanwhile, on physical counters of their own
  * @slot: the physical counter that each of @borrowers borrows, or VPMU_NO_SLOT
- * @all_borrow: none of these is VPMU_NO_SLOT
+ * @slots: mask of these
+ * @all_borrow: each of @borrowers has one
  * @partners: mask of the physical counters that have to be lent with those
  * @losing: mask of all these on which a host event loses time
  */
@@ -457,6 +458,7 @@ struct vpmu_lenders {
 	unsigned long borrowers;
 	unsigned long beside;
 	int slot[VPMU_MAX_COUNTERS];
+	unsigned long slots;
 	bool all_borrow;
 	unsigned long partners;
 	unsigned long losing;
