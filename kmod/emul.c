@@ -84,17 +84,19 @@ bool vpmu_align_later(struct vpmu_vcpu *vv)
 	return true;
 }
 
-/* The entry makes up for a pending instruction, also on counters that borrow now. */
+/*
+ * Is a note of an instruction enough, whatever vpmu_hot.slow says?  The entry makes up for the
+ * instruction, on counters that borrow then, too, and so aligns none.
+ */
 static bool note_is_enough(const struct vpmu_vcpu *vv)
 {
-	return vv->hot.pending == BIT(VPMU_INSTRUCTION) && vpmu_hw->entry_counts &&
-	       (vv->hot.slow & VPMU_SLOW_BORROWS) &&
+	return vpmu_hw->entry_counts &&
 	       !(vv->hot.slow & ~(VPMU_SLOW_BORROWS | VPMU_SLOW_ALIGN));
 }
 
 void vpmu_entry_slowly(struct vpmu_vcpu *vv)
 {
-	if (note_is_enough(vv))
+	if (vv->hot.pending == BIT(VPMU_INSTRUCTION) && note_is_enough(vv))
 		vv->hot.slow &= ~VPMU_SLOW_ALIGN;
 	else
 		vpmu_flush_pending(vv);
@@ -168,9 +170,13 @@ void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	vpmu_flush_pending(vv);
-	vpmu_count_emulated(vv, class);
-	rearm(vv);
+	if (class == VPMU_INSTRUCTION && !vv->hot.pending && note_is_enough(vv)) {
+		vv->hot.pending = BIT(VPMU_INSTRUCTION);
+	} else {
+		vpmu_flush_pending(vv);
+		vpmu_count_emulated(vv, class);
+		rearm(vv);
+	}
 	local_irq_restore(flags);
 }
 

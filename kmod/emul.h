@@ -42,33 +42,19 @@ bool vpmu_align_later(struct vpmu_vcpu *vv);
 
 /*
  * KVM has emulated an instruction of the guest, or has found that the instruction was a branch
- * (@class).  For cases where a note isn't enough, as the coming entry may not make up for it.
+ * (@class).  For cases where a note isn't enough, as the coming entry may not make up for it, or
+ * there is more to do at that entry.
  */
 void vpmu_emulated(struct vpmu_vcpu *vv, enum vpmu_class class);
 
-/*
- * KVM has emulated an instruction.  A note is enough for the coming entry, as no other event is
- * pending: it makes up for it on counters that borrow then, too, and aligns none.
- *
- * Return: false if more is to be done.
- */
-static inline bool vpmu_note_pending(struct vpmu_vcpu *vv)
-{
-	if (vv->hot.pending || !vpmu_hw->entry_counts ||
-	    (vv->hot.slow & ~(VPMU_SLOW_BORROWS | VPMU_SLOW_ALIGN)))
-		return false;
-	vv->hot.pending = BIT(VPMU_INSTRUCTION);
-	return true;
-}
-
-/* vpmu_emulated() of an instruction, while VM exits are looked at: as in stubs.S */
+/* The same of an instruction, while VM exits are looked at: as in stubs.S, a note if possible */
 static inline void vpmu_note_instruction(struct vpmu_vcpu *vv)
 {
 	vv->hot.emulated++;
-	if (!vpmu_hw->entry_counts && !vv->hot.slow && !vv->hot.pending && --vv->hot.margin >= 0)
-		vv->hot.pending = BIT(VPMU_INSTRUCTION);
-	else if (!vpmu_note_pending(vv))
+	if (vv->hot.slow || vv->hot.pending || (!vpmu_hw->entry_counts && --vv->hot.margin < 0))
 		vpmu_emulated(vv, VPMU_INSTRUCTION);
+	else
+		vv->hot.pending = BIT(VPMU_INSTRUCTION);
 }
 
 /*

@@ -30,7 +30,6 @@ static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 	unsigned long candidates = status & (BIT(vpmu_hw->nr) - 1);
 	int seen = 0;
 
-	pc->hosts = status;
 	for (; candidates; candidates &= candidates - 1) {
 		unsigned int slot = __ffs(candidates);
 		int i = READ_ONCE(pc->owner[slot]);
@@ -43,13 +42,14 @@ static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 		/* vpmu_give_back_lent() does that for a lent one, unless host perf's is pending. */
 		if (!(vv->borrowing & BIT(i)))
 			vpmu_hw->ack(BIT_ULL(slot));
-		if (!(pc->lent & BIT(slot)) || !pc->saved[slot].overflowed)
-			pc->hosts &= ~BIT_ULL(slot);
+		if (!(vv->borrowing & BIT(i)) || !pc->saved[slot].overflowed)
+			status &= ~BIT_ULL(slot);
 		vv->counter[i].overflowed = true;
 		if ((vv->in_host & BIT(i)) && !vpmu_compat_nmi_of_guest(vv->hot.vcpu))
 			vv->stats.in_kvm++;
 		seen++;
 	}
+	pc->hosts = status;
 	return seen;
 }
 

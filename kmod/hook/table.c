@@ -200,10 +200,7 @@ static void vpmu_kvm_pmu_deliver_pmi(struct kvm_vcpu *vcpu)
 /* @pending: the class, as a bit of vpmu_hot.pending */
 void vpmu_retired(struct vpmu_vcpu *vv, u32 pending)
 {
-	if (pending != HOT_PENDING_INSTRUCTION)
-		vpmu_emulated(vv, VPMU_BRANCH);
-	else if (!vpmu_note_pending(vv))
-		vpmu_emulated(vv, VPMU_INSTRUCTION);
+	vpmu_emulated(vv, pending == HOT_PENDING_INSTRUCTION ? VPMU_INSTRUCTION : VPMU_BRANCH);
 }
 
 ORIGINAL(kvm_arch_vcpu_load, vpmu_compat_proto_load);
