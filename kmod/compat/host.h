@@ -50,7 +50,7 @@ int vpmu_compat_host_init(void);
  * for a stay in guest mode.  Interrupts are off for these.
  */
 enum compat_loss {
-	/* There is none, or a stopped one, or it counts user mode only, or is the NMI watchdog's. */
+	/* none there, a stopped one, one of user mode only, the NMI watchdog's */
 	COMPAT_LOSES_NOTHING,
 	COMPAT_LOSES_HOST,	/* KVM's code right before and behind the stay */
 	COMPAT_LOSES_BOTH,	/* that and the stay */
