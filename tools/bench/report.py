@@ -484,7 +484,9 @@ def main():
             "clears it, reads the counter, and writes it; with the NMI itself and IRET, by which the guest takes NMIs again, that is",
             "eight VM exits. Open registers save four of them. Even if the other four did nothing at all, they would take more than",
             "1.5 times what a whole sample takes without a VM. KVM's mediated vPMU has the NMI and IRET, too, and each costs more",
-            "there.", ""]
+            "there.", "",
+            "Twelve events at a high rate in mode `hybrid`: its cycles go on while KVM works, so there are up to twice as many",
+            "samples, each no dearer than in mode `guest`, which takes as many as with KVM's vPMUs.", ""]
     for kernel in [k for k in stock if not by_version(k)[0]]:
         doc += [host(kernel) + ":", ""] + sample_table(results[kernel]) + [""]
     doc += ["What accesses cost, by `tools/bench/profile` on Linux 7.3, in instructions: KVM's VM exit and entry take some 770, and",
