@@ -237,16 +237,22 @@ asm(".code16\n"
     "halt_end:\n"
     ".code64\n");
 
-/* Every counter is the host's, and the guest's only one overflows at a HLT. */
+/* Every counter of the CPU is the host's. */
+static void fill(int *events, unsigned int nr)
+{
+	events[0] = host_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);
+	for (unsigned int i = 1; i < nr; i++)
+		events[i] = host_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
+}
+
+/* The guest's only counter overflows at a HLT. */
 static void halts(void)
 {
 	struct vm vm = make_vm_with(VM_APIC, MEMORY);
 	struct pmu pmu = pmu_of(&vm);
 	int events[MOST_COUNTERS];
 
-	events[0] = host_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);
-	for (unsigned int i = 1; i < nr_counters(pmu); i++)
-		events[i] = host_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
+	fill(events, nr_counters(pmu));
 	load_code(&vm, halt_start, halt_end, (struct kvm_regs){ });
 	handle_nmis(&vm, NEG(1ull << 40));
 	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(2));
@@ -254,6 +260,23 @@ static void halts(void)
 	run_until(&vm, KVM_EXIT_IO);
 	set_time_limit(0, NULL);
 	is(*word_at(&vm, SAMPLES), 1, "an overflow at HLT, with a borrowed counter: interrupts");
+	for (unsigned int i = 0; i < nr_counters(pmu); i++)
+		close(events[i]);
+	free_vm(&vm);
+}
+
+/* The guest samples itself, and completes a CPUID now and then, with borrowed counters only. */
+static void samples(void)
+{
+	struct vm vm = make_sampler(ROUNDS, PERIOD);
+	struct pmu pmu = pmu_of(&vm);
+	int events[MOST_COUNTERS];
+
+	fill(events, nr_counters(pmu));
+	run_until(&vm, KVM_EXIT_IO);
+	check_sampler(&vm, ROUNDS, PERIOD, "borrowed counters");
+	check(figures(device, &vm).borrowed >= 2 * ROUNDS, "borrowed counters: %llu at VM entries",
+	      figures(device, &vm).borrowed);
 	for (unsigned int i = 0; i < nr_counters(pmu); i++)
 		close(events[i]);
 	free_vm(&vm);
@@ -286,5 +309,6 @@ int main(int argc, __attribute__((unused)) char **argv)
 	quiet_overflow();
 	interrupts_cost();
 	halts();
+	samples();
 	return finish();
 }

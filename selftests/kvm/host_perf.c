@@ -687,6 +687,51 @@ static void test_groups(void)
 	result(evicted, "host events in groups: evicted (%llu)", evicted);
 }
 
+/* A group for all counters but the watchdog's; return: its leader */
+static int open_group(const struct perf_event_attr *attr, int *fd)
+{
+	for (unsigned int i = 0; i < MAX_COUNTERS - 1; i++) {
+		fd[i] = open_event(attr, 0, i ? fd[0] : -1);
+		if (fd[i] < 0)
+			err(1, "a group of host events");
+	}
+	return fd[0];
+}
+
+/*
+ * While a guest has all counters, events that lose nothing by that take turns with others that do, without a switch
+ * of tasks in between.  The time running of the latter stops each time.
+ */
+static void test_losers_in_turns(void)
+{
+	struct perf_event_attr loses = both.attr;
+	int first[MAX_COUNTERS], second[MAX_COUNTERS], leader;
+	uint64_t before[3], after[3], values[MAX_COUNTERS];
+	struct vm vm = make_vm(true);
+	unsigned int stopped = 0;
+
+	put_string(PMU "perf_event_mux_interval_ms", "1");
+	loses.pinned = 0;
+	open_group(&turn.attr, first);
+	leader = open_group(&loses, second);
+	for (unsigned int i = 0; i < 10; i++) {
+		if (read(leader, before, sizeof(before)) != sizeof(before))
+			err(1, "read of a group");
+		/* 20 million instructions */
+		run_guest(&vm, MAX_COUNTERS, 20, 500000, false, values);
+		if (read(leader, after, sizeof(after)) != sizeof(after))
+			err(1, "read of a group");
+		/* Its turns are half of the time. */
+		stopped += 4 * (after[2] - before[2]) < after[1] - before[1];
+	}
+	is("losers in turns", "their time running stopped, of 10 times", stopped, 10);
+	for (unsigned int i = 0; i < MAX_COUNTERS - 1; i++) {
+		close(first[i]);
+		close(second[i]);
+	}
+	free_vm(&vm);
+}
+
 /* Samples a second, and how much of the time they may take.  Where that is 0, perf refuses a rate. */
 static void set_rate(const char *rate, const char *percent)
 {
@@ -819,6 +864,7 @@ int main(int argc, char **argv)
 	test_halts();
 	test_turns();
 	test_groups();
+	test_losers_in_turns();
 	test_throttled();
 	test_samples(true);
 	test_samples(false);
