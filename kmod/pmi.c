@@ -23,28 +23,39 @@
 /*
  * In an NMI: see which of the vCPU's physical counters overflowed, and return how many.  What else
  * the overflow status has is host perf's.
+ *
+ * A counter that counts in host mode may overflow while it is being written, between the reading
+ * (vpmu_counter_set()) and the write, and again behind that: its status bit has to go each time, as
+ * perf's handler would find the overflow of a counter that isn't active.
  */
 static noinline int see_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 {
 	u64 status = vpmu_hw->overflowed();
 	unsigned long candidates = status & (BIT(vpmu_hw->nr) - 1);
+	bool is_known = status != U64_MAX;
 	int seen = 0;
 
 	for (; candidates; candidates &= candidates - 1) {
 		unsigned int slot = __ffs(candidates);
 		int i = READ_ONCE(pc->owner[slot]);
+		struct vpmu_counter *c;
+		bool wrapped, lent;
 
-		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot ||
-		    vv->counter[i].overflowed || !vpmu_holds_slot(vv, pc, i))
+		if (i == VPMU_NO_SLOT || vv->counter[i].slot != slot || !vpmu_holds_slot(vv, pc, i))
 			continue;
-		if (!vpmu_count_wrapped(&vv->counter[i].count, vpmu_hw->read(slot)))
+		c = &vv->counter[i];
+		lent = vv->borrowing & BIT(i);
+		wrapped = vpmu_count_wrapped(&c->count, vpmu_hw->read(slot));
+		/* Not the guest's, or not again */
+		if ((lent || !is_known) && (!wrapped || c->overflowed))
 			continue;
 		/* vpmu_give_back_lent() does that for a lent one, unless host perf's is pending. */
-		if (!(vv->borrowing & BIT(i)))
+		if (!lent)
 			vpmu_hw->ack(BIT_ULL(slot));
-		if (!(vv->borrowing & BIT(i)) || !pc->saved[slot].overflowed)
+		if (!lent || !pc->saved[slot].overflowed)
 			status &= ~BIT_ULL(slot);
-		vv->counter[i].overflowed = true;
+		if (wrapped)
+			c->overflowed = true;
 		if ((vv->in_host & BIT(i)) && !vpmu_compat_nmi_of_guest(vv->hot.vcpu))
 			vv->stats.in_kvm++;
 		seen++;
@@ -72,8 +83,11 @@ static int see_all_overflows(struct vpmu_cpu *pc, struct vpmu_vcpu *vv)
 	int seen = 0;
 
 	if (!(in_host & (in_host - 1))) {
+		const struct vpmu_counter *c = in_host ? &vv->counter[__ffs(in_host)] : NULL;
+		bool before = c && c->overflowed;
+
 		seen = see_overflows(pc, vv);
-		if (!in_host || vv->counter[__ffs(in_host)].overflowed)
+		if (!c || (c->overflowed && !before))
 			return seen;
 	}
 	pc->paused = vpmu_hw->pause();

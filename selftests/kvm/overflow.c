@@ -465,6 +465,51 @@ static void one_behind_another(void)
 	free_vm(&vm);
 }
 
+/* From ESI down to 1: the counter becomes -ESI, then -30, then something far away. */
+extern const char rewrite_start[], rewrite_end[];
+asm(".code16\n"
+    ".globl rewrite_start, rewrite_end\n"
+    "rewrite_start:\n"
+    "	mov 0x2108, %ecx\n"
+    "	mov $0xffff, %edx\n"
+    "1:	mov %esi, %eax\n"
+    "	neg %eax\n"
+    "	wrmsr\n"
+    "	mov $-30, %eax\n"
+    "	wrmsr\n"
+    "	mov $-100000000, %eax\n"
+    "	wrmsr\n"
+    "	dec %esi\n"
+    "	jnz 1b\n"
+    "	out %al, $0x10\n"
+    "rewrite_end:\n"
+    ".code64\n");
+
+#define FREEZE_MODE	"/sys/module/kvm_vpmu/parameters/freeze"
+
+/*
+ * A counter that goes on while KVM works overflows anywhere in there: also while it is written, to overflow once more
+ * before the guest is entered.  Host perf, which has an event, sees no overflow that isn't its own.
+ */
+static void written_meanwhile(void)
+{
+	struct vm vm;
+	struct pmu pmu;
+
+	put_string(FREEZE_MODE, "vcpu");
+	vm = make_vm_with(VM_APIC, MEMORY);
+	put_string(FREEZE_MODE, "hybrid");
+	pmu = pmu_of(&vm);
+	load_code(&vm, rewrite_start, rewrite_end, (struct kvm_regs){ .rsi = 3000 });
+	handle_nmis(&vm, NEG(1ull << 40));
+	put_counter(&vm, pmu, 0, INSTRUCTIONS | OS | INT | EN, NEG(1ull << 40));
+	run_until(&vm, KVM_EXIT_IO);
+	check(*word_at(&vm, SAMPLES) > 500, "overflows while the counter is written: %u interrupts",
+	      *word_at(&vm, SAMPLES));
+	is(in_log("overflows for inactive PMCs"), 0, "overflows while the counter is written: those that perf saw");
+	free_vm(&vm);
+}
+
 #define RING_PAGES	64
 
 /*
@@ -527,6 +572,7 @@ int main(void)
 	anywhere_in_kvm();
 	signals();
 	threads();
+	written_meanwhile();
 	one_for_both();
 	one_behind_another();
 	return finish();

@@ -38,7 +38,7 @@ void check_sampler(struct vm *vm, unsigned int rounds, unsigned int period,
 	   HANDLER_INSTRUCTIONS * (uint64_t)samples, "%s: instructions", name);
 }
 
-unsigned int unknown_nmis(void)
+unsigned int in_log(const char *text)
 {
 	static char log[1 << 20];
 	int length = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
@@ -47,9 +47,14 @@ unsigned int unknown_nmis(void)
 	if (length < 0)
 		err(1, "the kernel's log");
 	log[length] = '\0';
-	for (const char *p = log; (p = strstr(p, "NMI received for unknown reason")); p++)
+	for (const char *p = log; (p = strstr(p, text)); p++)
 		n++;
 	return n;
+}
+
+unsigned int unknown_nmis(void)
+{
+	return in_log("NMI received for unknown reason");
 }
 
 static void on_alarm(int signal)

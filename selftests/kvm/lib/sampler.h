@@ -15,7 +15,10 @@ unsigned int skid(void);
 void check_sampler(struct vm *vm, unsigned int rounds, unsigned int period,
 		   const char *name);
 
-/* How many NMIs the host's kernel says in its log that it didn't know */
+/* How often the log of the host's kernel has this */
+unsigned int in_log(const char *text);
+
+/* How many NMIs it says there that it didn't know */
 unsigned int unknown_nmis(void);
 
 /* The bench's Intel hosts execute an instruction each nanosecond: all is over much sooner there. */
