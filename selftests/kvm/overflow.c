@@ -511,6 +511,8 @@ static void written_meanwhile(void)
 }
 
 #define RING_PAGES	64
+#define PERCENT		"/proc/sys/kernel/perf_cpu_time_max_percent"
+#define RATE		"/proc/sys/kernel/perf_event_max_sample_rate"
 
 /*
  * The host samples the guest, which samples itself: now and then one NMI is for both.  Neither loses any.
@@ -529,9 +531,9 @@ static void one_for_both(void)
 
 	pin(0, 0);
 	/* An emulated CPU takes long for each sample: perf must not take fewer then. */
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "99");
-	put_string("/proc/sys/kernel/perf_event_max_sample_rate", "1000000");
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+	put_string(PERCENT, "99");
+	put_string(RATE, "1000000");
+	put_string(PERCENT, "0");
 	vm = make_sampler(rounds, 1000);
 	event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
 	if (event < 0)
@@ -557,6 +559,9 @@ static void one_for_both(void)
 	munmap(page, 4096 * (RING_PAGES + 1));
 	close(event);
 	free_vm(&vm);
+	/* The kernel's defaults */
+	put_string(PERCENT, "25");
+	put_string(RATE, "100000");
 }
 
 int main(void)
