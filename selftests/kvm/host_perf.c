@@ -29,6 +29,7 @@
 
 #include "vm.h"
 #include "files.h"
+#include "host_samples.h"
 #include "pin.h"
 #include "oracle.h"
 
@@ -264,17 +265,6 @@ static void run_guest(struct vm *vm, unsigned int counters, uint32_t iterations,
 		run_to_hlt(vm);
 	run_to_hlt(vm);
 	memcpy(values, vm->memory + TABLE, 8 * counters);
-}
-
-#define PAGES	128
-
-static void *map_samples(int fd)
-{
-	void *map = mmap(NULL, 4096 * (PAGES + 1), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (map == MAP_FAILED)
-		err(1, "mmap of an event");
-	return map;
 }
 
 /* ---- both */
@@ -513,30 +503,6 @@ static void *storm(void *rdpmc)
 
 /* ---- samples */
 
-#define RATE	"1000000"
-struct samples {
-	unsigned int samples, lost, throttled;
-};
-
-static struct samples count_samples(void *map)
-{
-	const struct perf_event_mmap_page *page = map;
-	const char *data = (char *)map + 4096;
-	struct samples s = { };
-
-	for (uint64_t at = 0; at < page->data_head;) {
-		const struct perf_event_header *h = (const void *)(data + at % (4096 * PAGES));
-
-		s.samples += h->type == PERF_RECORD_SAMPLE;
-		s.lost += h->type == PERF_RECORD_LOST;
-		s.throttled += h->type == PERF_RECORD_THROTTLE;
-		at += h->size;
-	}
-	if (page->data_head >= 4096 * PAGES)
-		errx(1, "too many samples");
-	return s;
-}
-
 static void check_samples(const struct test *t, unsigned int i, const struct samples *s)
 {
 	uint64_t period = t->events[i].attr.sample_period;
@@ -687,15 +653,14 @@ static void test_groups(void)
 	result(evicted, "host events in groups: evicted (%llu)", evicted);
 }
 
-/* A group for all counters but the watchdog's; return: its leader */
-static int open_group(const struct perf_event_attr *attr, int *fd)
+/* A group for all counters but the watchdog's; its leader is the first. */
+static void open_group(const struct perf_event_attr *attr, int *fd)
 {
 	for (unsigned int i = 0; i < MAX_COUNTERS - 1; i++) {
 		fd[i] = open_event(attr, 0, i ? fd[0] : -1);
 		if (fd[i] < 0)
 			err(1, "a group of host events");
 	}
-	return fd[0];
 }
 
 /*
@@ -705,7 +670,7 @@ static int open_group(const struct perf_event_attr *attr, int *fd)
 static void test_losers_in_turns(void)
 {
 	struct perf_event_attr loses = both.attr;
-	int first[MAX_COUNTERS], second[MAX_COUNTERS], leader;
+	int first[MAX_COUNTERS], second[MAX_COUNTERS];
 	uint64_t before[3], after[3], values[MAX_COUNTERS];
 	struct vm vm = make_vm(true);
 	unsigned int stopped = 0;
@@ -713,13 +678,13 @@ static void test_losers_in_turns(void)
 	put_string(PMU "perf_event_mux_interval_ms", "1");
 	loses.pinned = 0;
 	open_group(&turn.attr, first);
-	leader = open_group(&loses, second);
+	open_group(&loses, second);
 	for (unsigned int i = 0; i < 10; i++) {
-		if (read(leader, before, sizeof(before)) != sizeof(before))
+		if (read(second[0], before, sizeof(before)) != sizeof(before))
 			err(1, "read of a group");
 		/* 20 million instructions */
 		run_guest(&vm, MAX_COUNTERS, 20, 500000, false, values);
-		if (read(leader, after, sizeof(after)) != sizeof(after))
+		if (read(second[0], after, sizeof(after)) != sizeof(after))
 			err(1, "read of a group");
 		/* Its turns are half of the time. */
 		stopped += 4 * (after[2] - before[2]) < after[1] - before[1];
@@ -730,14 +695,6 @@ static void test_losers_in_turns(void)
 		close(second[i]);
 	}
 	free_vm(&vm);
-}
-
-/* Samples a second, and how much of the time they may take.  Where that is 0, perf refuses a rate. */
-static void set_rate(const char *rate, const char *percent)
-{
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", "99");
-	put_string("/proc/sys/kernel/perf_event_max_sample_rate", rate);
-	put_string("/proc/sys/kernel/perf_cpu_time_max_percent", percent);
 }
 
 /* A throttled event leaves its counter idle, but will go on from its value. */
@@ -751,7 +708,7 @@ static void test_throttled(void)
 	struct samples s;
 	void *map;
 
-	set_rate("10000", "99");
+	set_sample_rate("10000", "99");
 	often.attr.disabled = 1;
 	often.attr.sample_period = 499;
 	often.attr.sample_type = PERF_SAMPLE_IP;
@@ -759,7 +716,7 @@ static void test_throttled(void)
 	t.events[0] = often;
 	t.map = &map;
 	run(&t);
-	set_rate(RATE, "0");
+	set_sample_rate(HIGH_RATE, "0");
 	s = count_samples(map);
 	result(s.throttled >= 20, "%s: throttled (%u times)", t.name, s.throttled);
 	result(gained(&t, 0) < truth(&t, 0), "%s: it counted a part (%llu of %llu)", t.name,
@@ -852,7 +809,7 @@ int main(int argc, char **argv)
 	 * An emulated CPU takes long for each sample, by the wall clock: don't let
 	 * perf take fewer then, nor NMI handlers print messages about it.
 	 */
-	set_rate(RATE, "0");
+	set_sample_rate(HIGH_RATE, "0");
 	put_string("/sys/kernel/debug/x86/nmi_longest_ns", "1000000000000");
 
 	icount = argc > 1 && !strcmp(argv[1], "icount");

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -18,6 +17,7 @@
 #include "sampler.h"
 #include "figures.h"
 #include "files.h"
+#include "host_samples.h"
 #include "time_limit.h"
 
 #define N	100
@@ -510,58 +510,40 @@ static void written_meanwhile(void)
 	free_vm(&vm);
 }
 
-#define RING_PAGES	64
-#define PERCENT		"/proc/sys/kernel/perf_cpu_time_max_percent"
-#define RATE		"/proc/sys/kernel/perf_event_max_sample_rate"
-
-/*
- * The host samples the guest, which samples itself: now and then one NMI is for both.  Neither loses any.
- */
+/* The host samples the guest, which samples itself: now and then one NMI is for both.  Neither loses any. */
 static void one_for_both(void)
 {
-	unsigned int rounds = on_intel() ? 10000 : 60000, samples = 0, others = 0;
+	unsigned int rounds = on_intel() ? 10000 : 60000;
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = PERF_COUNT_HW_INSTRUCTIONS,
 		.pinned = 1, .exclude_host = 1, .sample_period = 997, .sample_type = PERF_SAMPLE_IP,
 	};
-	struct perf_event_mmap_page *page;
+	struct samples s;
 	struct vm vm;
 	uint64_t count;
 	int event;
+	void *map;
 
 	pin(0, 0);
 	/* An emulated CPU takes long for each sample: perf must not take fewer then. */
-	put_string(PERCENT, "99");
-	put_string(RATE, "1000000");
-	put_string(PERCENT, "0");
+	set_sample_rate(HIGH_RATE, "0");
 	vm = make_sampler(rounds, 1000);
 	event = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
 	if (event < 0)
 		err(1, "perf_event_open");
-	page = mmap(NULL, 4096 * (RING_PAGES + 1), PROT_READ | PROT_WRITE, MAP_SHARED, event, 0);
-	if (page == MAP_FAILED)
-		err(1, "mmap of an event");
+	map = map_samples(event);
 	run_until(&vm, KVM_EXIT_IO);
 	if (ioctl(event, PERF_EVENT_IOC_DISABLE, 0) || read(event, &count, 8) != 8)
 		err(1, "a host event");
-	for (uint64_t at = 0; at < page->data_head;) {
-		const struct perf_event_header *h = (void *)((char *)page + 4096 + at);
-
-		if (h->type == PERF_RECORD_SAMPLE)
-			samples++;
-		else
-			others++;
-		at += h->size;
-	}
+	s = count_samples(map);
 	check_sampler(&vm, rounds, 1000, "beside the host's samples");
-	is(samples, count / 997, "the host's samples of a guest that takes its own");
-	is(others, 0, "the host's samples: lost or throttled");
-	munmap(page, 4096 * (RING_PAGES + 1));
+	is(s.samples, count / 997, "the host's samples of a guest that takes its own");
+	is(s.others, 0, "the host's samples: lost or throttled");
+	munmap(map, 4096 * (RING_PAGES + 1));
 	close(event);
 	free_vm(&vm);
 	/* The kernel's defaults */
-	put_string(PERCENT, "25");
-	put_string(RATE, "100000");
+	set_sample_rate("100000", "25");
 }
 
 int main(void)
